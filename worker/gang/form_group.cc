@@ -46,14 +46,18 @@ class Forming final : public FormingGroup, public std::enable_shared_from_this<F
   }
 
   void GiveUp(const absl::Status& why) override {
-    if (TakeTurn()) Joined(why);
+    if (TakeTurn()) return Joined(why);
+    MutexLock lock(mutex_);
+    while (makes_) made_.Wait(mutex_);
   }
 
  private:
   // Returns true to the first caller, which then makes the communicator.
   bool TakeTurn() {
     MutexLock lock(mutex_);
-    return !std::exchange(taken_, true);
+    if (std::exchange(taken_, true)) return false;
+    makes_ = true;
+    return true;
   }
 
   void Joined(const absl::Status& status) {
@@ -87,6 +91,11 @@ class Forming final : public FormingGroup, public std::enable_shared_from_this<F
   }
 
   void Formed(FormedGroup formed) {
+    {
+      MutexLock lock(mutex_);
+      makes_ = false;
+      made_.NotifyAll();
+    }
     // The FrameRouter keeps the flight record of the group's calls, even if the group fails at
     // once.
     resources_.table->Keep(formed.recorder, resources_.clock);
@@ -98,7 +107,9 @@ class Forming final : public FormingGroup, public std::enable_shared_from_this<F
   // Called once, when the group's communicator is made.
   absl::AnyInvocable<void(FormedGroup)> formed_;
   Mutex mutex_;
-  bool taken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool taken_ ABSL_GUARDED_BY(mutex_) = false;  // true once a caller makes the communicator
+  bool makes_ ABSL_GUARDED_BY(mutex_) = false;  // true while that caller uses the transport
+  CondVar made_;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -50,6 +50,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // is `coordinator`.
   void Restart(uint64_t coordinator);
   // Ends the present generation because the worker stops. Gangs that arrive later find no group.
+  // Afterwards no task uses the world's transport to form a group.
   void Leave();
   // Asks for the group of the gang's generation, and begins the generation if it is new. `ready`
   // runs once, inside this call or later.
@@ -99,6 +100,8 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  int tasks_forming_ ABSL_GUARDED_BY(mutex_) = 0;  // the executor's tasks that form groups now
+  CondVar none_forms_;
   // The present generation; shared with the code that forms its group. The lock guards what it
   // points to as well.
   std::shared_ptr<Generation> current_ ABSL_GUARDED_BY(mutex_);

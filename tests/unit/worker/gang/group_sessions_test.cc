@@ -33,7 +33,7 @@ class GroupSessionsTest : public testing::Test {
       task.set_role("worker");
       task.set_index(i);
       workers_[i] = std::make_shared<GroupSessions>(
-          World{sim_, sim_, files_[i], transport_}, nullptr, kFlights,
+          World{sim_, sim_, files_[i], transport_}, find_nccl_, kFlights,
           std::make_shared<PeerReach>(World{sim_, sim_, files_[i], transport_}));
       workers_[i]->SetOwn(task);
       servers_[i] = *transport_.Listen("local:0", {workers_[i]->service()});
@@ -86,6 +86,11 @@ class GroupSessionsTest : public testing::Test {
     return flight;
   }
 
+  int nccl_asked_for_ = 0;
+  const FindNccl find_nccl_ = [this]() -> absl::StatusOr<const NcclTable*> {
+    ++nccl_asked_for_;
+    return absl::FailedPreconditionError("no NCCL here");
+  };
   SimWorld sim_{1};
   InProcessTransport transport_{sim_, sim_};
   std::array<MemoryFileSystem, 2> files_;
@@ -151,6 +156,23 @@ TEST_F(GroupSessionsTest, SaysThatAFileCannotBeWritten) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("event=flight_record_lost generation=1 cause="), HasSubstr(kFlights),
                     HasSubstr("--flight_dir"), Not(HasSubstr("event=flight_record "))));
+}
+
+// What a worker was built from may be gone when its executor comes to the task.
+TEST_F(GroupSessionsTest, AWorkerThatHasLeftFormsNoGroup) {
+  gang_.set_nccl_device(0);
+  std::vector<absl::Status> ends;
+  for (const bool leaves : {false, true}) {
+    gang_.set_generation(leaves ? 2 : 1);
+    workers_[0]->Join(gang_, [&](absl::StatusOr<std::shared_ptr<GangGroup>> group) {
+      ends.push_back(group.status());
+    });
+    if (leaves) workers_[0]->Leave();
+    sim_.RunFor(absl::Seconds(1));
+    EXPECT_EQ(nccl_asked_for_, 1);
+  }
+  ASSERT_THAT(ends, testing::Not(IsEmpty()));
+  EXPECT_THAT(std::string(ends.back().message()), HasSubstr("is stopping"));
 }
 
 }  // namespace
