@@ -99,7 +99,9 @@ class Forming final : public FormingGroup, public std::enable_shared_from_this<F
     // The FrameRouter keeps the flight record of the group's calls, even if the group fails at
     // once.
     resources_.table->Keep(formed.recorder, resources_.clock);
-    formed_(std::move(formed));
+    // The callback goes with this call: what it refers to may own the communicator, whose thread
+    // refers to this object.
+    std::exchange(formed_, nullptr)(std::move(formed));
   }
 
   const GroupResources resources_;
@@ -158,7 +160,9 @@ class FormingNccl final : public FormingGroup, public std::enable_shared_from_th
     resources_.table->Keep(recorder, resources_.clock);
     const std::string how = status.ok() ? absl::StrCat("NCCL, gpu:", options_.device)
                                         : absl::StrCat("NCCL, not usable: ", status.message());
-    formed_({std::move(communicator), how, recorder});
+    // The callback goes with this call: what it refers to may own the communicator, whose thread
+    // refers to this object.
+    std::exchange(formed_, nullptr)({std::move(communicator), how, recorder});
   }
 
   const GroupResources resources_;
