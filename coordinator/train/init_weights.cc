@@ -14,7 +14,6 @@
 #include "common/formats/weights/open_weights.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
-#include "coordinator/api/variable.h"
 
 namespace cohort {
 
@@ -129,8 +128,7 @@ absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
 }
 
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
-                         absl::Span<const proto::VariableLayout> variables, Role homes,
-                         ClusterCoordinator& coordinator) {
+                         absl::Span<const proto::VariableLayout> variables, PsControl& ps) {
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   const std::vector<WantedWeight> wanted = WantedOf(variables);
@@ -138,10 +136,14 @@ absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& variable : variables) layouts[variable.name()] = &variable;
   for (const WeightMatch& match : matches.matched) {
-    const Variable variable(*layouts.at(wanted[match.wanted].name), homes);
-    ASSIGN_OR_RETURN(const Tensor value, ReadMatch(file, match, variable.dtype()));
-    RETURN_IF_ERROR(Annotate(coordinator.Assign(variable, value),
-                             absl::StrCat("variable ", variable.name(), " of ", file.path)));
+    const proto::VariableLayout& variable = *layouts.at(wanted[match.wanted].name);
+    ASSIGN_OR_RETURN(const Tensor value,
+                     ReadMatch(file, match, static_cast<DType>(variable.dtype())));
+    // Not by ClusterCoordinator::Assign, which would wait for a recovery checkpoint: there is none
+    // before the caller has the job's progress saved with each.
+    const absl::Status set =
+        ps.Change(variable, {proto::CHANGE_SET, std::nullopt, value}, ps.NextUpdate());
+    RETURN_IF_ERROR(Annotate(set, absl::StrCat("variable ", variable.name(), " of ", file.path)));
   }
   LogMatches(file, init, matches);
   return absl::OkStatus();

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/file_system.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/homes/ps_control.h"
 #include "coordinator/job/job_spec.h"
 #include "proto/plan.pb.h"
 
@@ -18,13 +18,13 @@ namespace cohort {
 absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
                            absl::Span<const proto::VariableLayout> variables);
 
-// Assigns the file's values to the variables, whose homes have the role `homes`. Logs which
-// variables were matched and which have no value, and which values are left over. Errors: those of
+// Sets the variables to the file's values, in their homes alone: a recovery that follows puts the
+// variables back to what they were, and then the caller begins again. Logs which variables were
+// matched and which have no value, and which values are left over. Errors: those of
 // OpenWeights and MatchWeights; INVALID_ARGUMENT for a file that fits no variable, for variables
 // with a moving average (use_ema), and, without skip_mismatch, for values of other shapes, listing
-// all of them; those of Assign.
+// all of them; those of PsControl::Change.
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
-                         absl::Span<const proto::VariableLayout> variables, Role homes,
-                         ClusterCoordinator& coordinator);
+                         absl::Span<const proto::VariableLayout> variables, PsControl& ps);
 
 }  // namespace cohort

@@ -227,9 +227,8 @@ absl::Status Trainer::RestoreCheckpoint() {
     const InitFromSpec& init = job_.checkpoint.init_from;
     const bool initialized = !progress.has_value() && !init.path.empty();
     if (initialized) {
-      RETURN_IF_ERROR(
-          Annotate(InitWeights(world_.files, init, plan_.variables, plan_.homes, coordinator_),
-                   "checkpoint.init_from"));
+      RETURN_IF_ERROR(Annotate(InitWeights(world_.files, init, plan_.variables, coordinator_.ps()),
+                               "checkpoint.init_from"));
     }
     const bool changed = progress.has_value() || initialized;
     // Not before the variables have the values that the progress tells. A process that is

@@ -229,7 +229,8 @@ TEST_F(MultiWorkerProcess, TheFlightRecordNamesTheWorkerThatIsWaitedFor) {
     const json& group = worker["groups"][0];
     EXPECT_EQ(group["size"], 3);
     ASSERT_GE(group["operations"].size(), 16u) << "an epoch has 16 steps";
-    EXPECT_THAT(std::string(group["operations"][0]["call"]), HasSubstr("all-reduce float32"));
+    // The sums of a step with the states of its metrics, which are float64.
+    EXPECT_THAT(std::string(group["operations"][0]["call"]), HasSubstr("all-reduce float64"));
     EXPECT_EQ(group["operations"][0]["algorithm"], "shared memory");
   }
   std::string text;
