@@ -50,8 +50,20 @@ void NcclCalls::WaitForNews(absl::Duration timeout) {
 
 void NcclCalls::WaitForEnd(absl::Duration timeout) {
   MutexLock lock(mutex_);
-  while (end_.ok() && changed_.WaitFor(mutex_, timeout)) {
+  while (end_.ok() && !stopped_ && changed_.WaitFor(mutex_, timeout)) {
   }
+}
+
+void NcclCalls::JoinAnswered(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  join_answer_ = status;
+  NewsLocked();
+}
+
+std::optional<absl::Status> NcclCalls::WaitForJoinAnswer() {
+  MutexLock lock(mutex_);
+  while (!join_answer_.has_value() && !stopped_) changed_.Wait(mutex_);
+  return std::exchange(join_answer_, std::nullopt);
 }
 
 bool NcclCalls::stopped() const {

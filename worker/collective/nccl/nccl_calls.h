@@ -54,8 +54,12 @@ class NcclCalls {
   // the last wait: a call was added or answered, the GPU has finished a piece of a call, or End()
   // or Stop() was called.
   void WaitForNews(absl::Duration timeout);
-  // Waits until the group has ended or `timeout` has passed.
+  // Waits until the group has ended, Stop() was called, or `timeout` has passed.
   void WaitForEnd(absl::Duration timeout);
+  // Gives the control group's answer to a call that joins the ranks.
+  void JoinAnswered(const absl::Status& status);
+  // Waits for that answer and takes it; nothing if Stop() was called first.
+  std::optional<absl::Status> WaitForJoinAnswer();
   bool stopped() const;
   absl::Status end() const;
   uint64_t pieces_through() const;
@@ -83,6 +87,7 @@ class NcclCalls {
   CondVar changed_;
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> join_answer_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ ABSL_GUARDED_BY(mutex_);
   // TakeNew() has returned all calls with lower sequence numbers.
   uint64_t next_new_ ABSL_GUARDED_BY(mutex_) = 0;

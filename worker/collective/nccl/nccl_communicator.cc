@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/event.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
@@ -25,10 +24,14 @@ constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(20);
 constexpr absl::Duration kAskAgainAfterMin = absl::Microseconds(20);
 constexpr absl::Duration kAskAgainAfterMax = absl::Milliseconds(1);
 
-// The result of a call of the control group, for a thread that waits for it.
-struct Answer {
-  Event came;
-  absl::Status status;
+absl::Status EndsBeforeJoined() {
+  return absl::CancelledError("a rank ends before the ranks have joined");
+}
+
+// What the ranks tell each other before they join NCCL.
+struct Exchange {
+  std::vector<std::byte> own;
+  std::vector<std::byte> all;
 };
 
 }  // namespace
@@ -61,8 +64,9 @@ NcclCommunicator::NcclCommunicator(Clock& clock, Executor& executor,
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  // Joining may wait for other ranks. Aborting the control group ends this wait.
-  if (!joined_) control_->Abort(absl::CancelledError("a rank ends before the ranks have joined"));
+  // Joining may wait for other ranks. The control group's end, which ends this wait too, comes by
+  // the executor, whose only free thread may be the one that runs this destructor.
+  if (!joined_) control_->Abort(EndsBeforeJoined());
   calls_->Stop();
   thread_.join();
 }
@@ -87,11 +91,13 @@ void NcclCommunicator::Serve(Done joined) {
   } else {
     Fail(status);
     // `joined` gets the cause on which the control group has agreed, the same on all ranks.
-    while (calls_->end().ok()) calls_->WaitForEnd(absl::InfiniteDuration());
+    while (calls_->end().ok() && !calls_->stopped()) {
+      calls_->WaitForEnd(absl::InfiniteDuration());
+    }
   }
-  executor_.Run([joined = std::move(joined), end = status.ok() ? status : calls_->end()]() mutable {
-    joined(end);
-  });
+  const absl::Status agreed = calls_->end();
+  executor_.Run([joined = std::move(joined),
+                 end = status.ok() || agreed.ok() ? status : agreed]() mutable { joined(end); });
   // Only this thread puts work on the GPU, so the GPU gets pieces in the order of the calls.
   while (!calls_->stopped()) {
     if (!calls_->end().ok()) {
@@ -172,6 +178,7 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
     if (!posted.ok() || *posted) return posted.status();
     // The end of the control group also ends this wait.
     RETURN_IF_ERROR(calls_->end());
+    if (calls_->stopped()) return EndsBeforeJoined();
     if (clock_.Now() >= deadline) {
       return MakeError(
           absl::StatusCode::kDeadlineExceeded,
@@ -268,17 +275,14 @@ void NcclCommunicator::Complete(uint64_t sequence, const absl::Status& status) {
   executor_.Run([done = calls_->TakeOut(sequence), status]() mutable { done(status); });
 }
 
-// Runs a call on the control group and waits for its end. The call always ends, at the latest when
-// this communicator is destroyed and aborts the control group.
-absl::Status NcclCommunicator::AskControl(CollectiveCall call) {
-  // The result of the call; shared with its callback.
-  const auto answer = std::make_shared<Answer>();
-  control_->Start(std::move(call), [answer](absl::Status status) {
-    answer->status = std::move(status);
-    answer->came.Notify();
-  });
-  answer->came.WaitFor(absl::InfiniteDuration());
-  return answer->status;
+// Runs a call on the control group and waits for its end, or for the end of this communicator.
+// `memory` owns the call's memory.
+absl::Status NcclCommunicator::AskControl(CollectiveCall call, std::shared_ptr<const void> memory) {
+  control_->Start(std::move(call),
+                  [calls = calls_, memory = std::move(memory)](const absl::Status& status) {
+                    calls->JoinAnswered(status);
+                  });
+  return calls_->WaitForJoinAnswer().value_or(EndsBeforeJoined());
 }
 
 NcclPass NcclCommunicator::OwnPass() {
@@ -309,20 +313,23 @@ absl::Status NcclCommunicator::Join() {
   const auto size = static_cast<size_t>(options_.group.size);
   // Every rank tells all others whether it can use NCCL, even if it cannot.
   const auto own = EncodePass(OwnPass());
-  std::vector<std::byte> all(size * NcclPass::kBytes);
+  const auto memory = std::make_shared<Exchange>();
+  memory->own.assign(own.begin(), own.end());
+  memory->all.resize(size * NcclPass::kBytes);
+  const absl::Span<std::byte> all = absl::MakeSpan(memory->all);
   CollectiveCall exchange;
   exchange.op = CollectiveOp::kAllGather;
   exchange.dtype = DType::kUint8;
   exchange.name = "which ranks can use NCCL";
   exchange.counts.assign(size, static_cast<int64_t>(NcclPass::kBytes));
   exchange.timeout = options_.join_timeout;
-  exchange.input = own;
-  exchange.output = absl::MakeSpan(all);
-  RETURN_IF_ERROR(AskControl(std::move(exchange)));
+  exchange.input = memory->own;
+  exchange.output = all;
+  RETURN_IF_ERROR(AskControl(std::move(exchange), memory));
   std::vector<NcclPass> passes;
   for (size_t rank = 0; rank < size; ++rank) {
-    passes.push_back(
-        DecodePass(absl::MakeConstSpan(all).subspan(rank * NcclPass::kBytes, NcclPass::kBytes)));
+    passes.push_back(DecodePass(
+        absl::Span<const std::byte>(all).subspan(rank * NcclPass::kBytes, NcclPass::kBytes)));
   }
   RETURN_IF_ERROR(CheckPasses(passes));
   // All ranks have the same messages, so either all of them join NCCL or none does.
@@ -332,7 +339,7 @@ absl::Status NcclCommunicator::Join() {
   CollectiveCall all_joined;
   all_joined.name = "all ranks have joined NCCL";
   all_joined.timeout = options_.join_timeout;
-  return AskControl(std::move(all_joined));
+  return AskControl(std::move(all_joined), nullptr);
 }
 
 }  // namespace cohort

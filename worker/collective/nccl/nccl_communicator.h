@@ -108,7 +108,7 @@ class NcclCommunicator final : public Communicator {
   // The methods below join the ranks to one group of NCCL.
   absl::Status Join();
   NcclPass OwnPass();
-  absl::Status AskControl(CollectiveCall call);
+  absl::Status AskControl(CollectiveCall call, std::shared_ptr<const void> memory);
 
   Clock& clock_;
   Executor& executor_;

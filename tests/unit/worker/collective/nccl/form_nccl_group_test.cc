@@ -138,5 +138,32 @@ TEST(FormNcclGroup, AGroupThatIsGivenUpWaitsForNobody) {
   EXPECT_EQ(fake.counters().contexts, 0);
 }
 
+// The control group's answers come by the executor, which cannot bring them meanwhile.
+TEST(FormNcclGroup, AGroupThatIsGivenUpMayEndOnTheOnlyThread) {
+  FakeNccl fake(2);
+  {
+    BlockingWaiter waiter;
+    RealClock clock;
+    ThreadPool pool{{"ranks", 1}};
+    InProcessTransport transport(clock, pool);
+    const auto router = std::make_shared<FrameRouter>();
+    const auto server = *transport.Listen("local:0", {router->MakeService()});
+    LaneGroupOptions group;
+    group.name = {"workers", 1};
+    group.size = 2;
+    Event ended;
+    pool.Run([&] {
+      const auto forming =
+          FormNcclGroup({clock, pool, transport, router},
+                        {group, {server->address(), server->address()}, 0, &fake.table()},
+                        [](FormedGroup one) { one.communicator.reset(); });
+      forming->GiveUp(absl::CancelledError("the worker stops"));
+      ended.Notify();
+    });
+    ASSERT_TRUE(waiter.Wait(ended, absl::Minutes(1)));
+  }
+  EXPECT_EQ(fake.counters().contexts, 0);
+}
+
 }  // namespace
 }  // namespace cohort
