@@ -177,8 +177,8 @@ class Reduction : public Function {
 class GetItem : public Function {
  public:
   struct Part {
-    std::optional<int64_t> index;
-    std::optional<int64_t> start, stop, step;
+    std::optional<int64_t> index = {};
+    std::optional<int64_t> start = {}, stop = {}, step = {};
   };
 
   explicit GetItem(std::vector<Part> parts) : parts_(std::move(parts)) {}

@@ -40,7 +40,7 @@ struct CallInput {
 // A call of a layer. All calls of a layer share the layer's variables.
 struct LayerCall {
   size_t layer = 0;
-  std::vector<CallInput> inputs;  // from earlier calls
+  std::vector<CallInput> inputs = {};  // from earlier calls
   // True or false: the layer computes as in training, or as in evaluation, in every program.
   std::optional<bool> training = {};
   std::vector<std::string> flags = {};  // arguments that are true, such as "use_causal_mask"
