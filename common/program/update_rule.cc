@@ -25,7 +25,7 @@ struct KnownRule {
 std::vector<RuleParameter> MuonParameters() {
   return {{"momentum", 0.95, Range::kFractionClosed},
           {"nesterov", 1, Range::kFlag},
-          {"ns_steps", 5, Range::kCount},
+          {"ns_steps", 5, Range::kFewSteps},
           {"muon_a", 3.4445, Range::kFinite},
           {"muon_b", -4.775, Range::kFinite},
           {"muon_c", 2.0315, Range::kFinite},
@@ -68,7 +68,8 @@ std::vector<KnownRule> OwnParameters() {
             {"l2_shrinkage_regularization_strength", 0},
             {"beta", 0}}},
           {"lamb", {beta_1, beta_2, epsilon}},
-          {"lion", {beta_1, {"beta_2", 0.99, Range::kFractionClosed}}},
+          {"lion",
+           {{"beta_1", 0.9, Range::kFractionClosed}, {"beta_2", 0.99, Range::kFractionClosed}}},
           {"muon", MuonParameters()},
           {"nadam",
            {beta_1, beta_2, epsilon, {"schedule_decay", 1, Range::kNotNegative, true}}},
@@ -206,6 +207,10 @@ const char* Needed(Range range, double value) {
       return value <= 0 && std::isfinite(value) ? "" : "0 or less";
     case Range::kFinite:
       return std::isfinite(value) ? "" : "a finite number";
+    case Range::kFewSteps:
+      return value >= 0 && value <= 100 && std::floor(value) == value
+                 ? ""
+                 : "a whole number from 0 to 100";
     case Range::kCount:
       return value >= 0 && value <= 1e15 && std::floor(value) == value ? ""
                                                                        : "a whole number from 0 on";

@@ -112,6 +112,7 @@ enum class ParameterRange {
   kNotNegative,
   kNotPositive,
   kFinite,
+  kFewSteps,  // parameters that are whole numbers from 0 to 100
   kCount,  // parameters that are whole numbers, 0 or larger
 };
 

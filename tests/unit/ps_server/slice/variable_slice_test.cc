@@ -42,6 +42,11 @@ std::vector<proto::UpdateRule> Rules() {
           Rule("ftrl", {{"l1_regularization_strength", 0.1}}),
           Rule("rowwise_adagrad", {}),
           Rule("rowwise_adagrad", {{"use_ema", 1}}),
+          Rule("lion", {{"weight_decay", 0.1}}),
+          Rule("adafactor", {}),
+          Rule("lamb", {{"weight_decay", 0.1}, {"use_ema", 1}}),
+          Rule("muon", {}),
+          Rule("adam", {{"gradient_accumulation_steps", 2}, {"use_ema", 1}}),
           Rule("assign_add", {})};
 }
 
@@ -58,6 +63,7 @@ void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step
     step.slots.push_back({slot.span<float>(), {slot.mutable_data<float>(), elements}});
   }
   step.row_width = layout.row_width();
+  step.matrix = MatrixOf(layout.full_shape);
   step.learning_rate = 0.01;
   step.step = step_number;
   (*MakeUpdateKernel(layout.rule))->Apply(step);
