@@ -106,6 +106,29 @@ TEST(VariableSlice, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
   }
 }
 
+// The same update: rows that are pushed twice, and rows with zeros.
+TEST(VariableSlice, SomeRowsUnderARuleOfTheWholeVariableAreRowsOfZerosElsewhere) {
+  for (const char* op : {"adafactor", "lamb", "muon"}) {
+    const auto some = Make({"v", DType::kFloat32, Shape{5, 3}, Rule(op, {})});
+    const auto all = Make({"v", DType::kFloat32, Shape{5, 3}, Rule(op, {})});
+    const Payload rows = {
+        SliceOf(Tensor::FromVector<float>({1, 2, 3, 4, 5, 6, 10, 20, 30}, Shape{3, 3}))};
+    const Payload whole = {SliceOf(Tensor::FromVector<float>(
+        {4, 5, 6, 0, 0, 0, 0, 0, 0, 11, 22, 33, 0, 0, 0}, Shape{5, 3}))};
+    PayloadCursor of_some(rows);
+    PayloadCursor of_all(whole);
+    ASSERT_TRUE(some->ApplyRows({3, 0, 3}, of_some, {0.01, 1, 1}, Open).ok());
+    ASSERT_TRUE(all->Apply(of_all, {0.01, 1, 1}, Open).ok());
+    const SliceState expected = StateOf(*all);
+    const SliceState held = StateOf(*some);
+    EXPECT_EQ(std::memcmp(held.value.raw(), expected.value.raw(), held.value.num_bytes()), 0) << op;
+    ASSERT_EQ(held.slots.size(), expected.slots.size());
+    for (size_t i = 0; i < held.slots.size(); ++i) {
+      EXPECT_TRUE(SameBytes(held.slots[i], expected.slots[i])) << op << " slot " << i;
+    }
+  }
+}
+
 TEST(VariableSlice, AReadingDoesNotChangeAndTheNextOneIsNew) {
   const auto shard = Make({"v", DType::kFloat32, Shape{3}, Rule("assign_add", {}), "ones"});
   const VariableSlice::Reading before = shard->Read();
