@@ -49,34 +49,33 @@ std::vector<KnownRule> OwnParameters() {
   const RuleParameter accumulator = {"initial_accumulator_value", 0.1};
   const RuleParameter outside = {"epsilon_outside_root", 0, Range::kFlag};
   const RuleParameter ratio = {.name = "learning_rate_ratio", .otherwise = 1, .of_variables = true};
-  return {{"adadelta", {{"rho", 0.95, Range::kFractionClosed}, epsilon}},
-          {"adafactor",
-           {{"beta_2_decay", -0.8, Range::kNotPositive},
-            {"epsilon_1", 1e-30},
-            {"epsilon_2", 1e-3},
-            {"clip_threshold", 1},
-            {"relative_step", 1, Range::kFlag}}},
-          {"adagrad", {accumulator, epsilon, outside}},
-          {"adam", {beta_1, beta_2, epsilon, {"amsgrad", 0, Range::kFlag}, ratio}},
-          {"adamax", {beta_1, beta_2, epsilon}},
-          {"assign_add", {}},
-          {"ftrl",
-           {{"learning_rate_power", -0.5, Range::kNotPositive},
-            accumulator,
-            {"l1_regularization_strength", 0},
-            {"l2_regularization_strength", 0},
-            {"l2_shrinkage_regularization_strength", 0},
-            {"beta", 0}}},
-          {"lamb", {beta_1, beta_2, epsilon}},
-          {"lion",
-           {{"beta_1", 0.9, Range::kFractionClosed}, {"beta_2", 0.99, Range::kFractionClosed}}},
-          {"muon", MuonParameters()},
-          {"nadam",
-           {beta_1, beta_2, epsilon, {"schedule_decay", 1, Range::kNotNegative, true}}},
-          {"rmsprop", {rho, momentum, epsilon, {"centered", 0, Range::kFlag}, outside}},
-          {"rowwise_adagrad", {accumulator, epsilon, outside}},
-          {"sgd",
-           {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
+  return {
+      {"adadelta", {{"rho", 0.95, Range::kFractionClosed}, epsilon}},
+      {"adafactor",
+       {{"beta_2_decay", -0.8, Range::kNotPositive},
+        {"epsilon_1", 1e-30},
+        {"epsilon_2", 1e-3},
+        {"clip_threshold", 1},
+        {"relative_step", 1, Range::kFlag}}},
+      {"adagrad", {accumulator, epsilon, outside}},
+      {"adam", {beta_1, beta_2, epsilon, {"amsgrad", 0, Range::kFlag}, ratio}},
+      {"adamax", {beta_1, beta_2, epsilon}},
+      {"assign_add", {}},
+      {"ftrl",
+       {{"learning_rate_power", -0.5, Range::kNotPositive},
+        accumulator,
+        {"l1_regularization_strength", 0},
+        {"l2_regularization_strength", 0},
+        {"l2_shrinkage_regularization_strength", 0},
+        {"beta", 0}}},
+      {"lamb", {beta_1, beta_2, epsilon}},
+      {"lion", {{"beta_1", 0.9, Range::kFractionClosed}, {"beta_2", 0.99, Range::kFractionClosed}}},
+      {"muon", MuonParameters()},
+      {"nadam", {beta_1, beta_2, epsilon, {"schedule_decay", 1, Range::kNotNegative, true}}},
+      {"rmsprop", {rho, momentum, epsilon, {"centered", 0, Range::kFlag}, outside}},
+      {"rowwise_adagrad", {accumulator, epsilon, outside}},
+      {"sgd",
+       {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
 }
 
 // Returns the table of all operators, with the parameters that all optimizers share.
@@ -117,9 +116,7 @@ constexpr const char* kSparseModes[] = {"dense_exact", "lazy", "lazy_compensated
 
 // Returns true if the operator computes with numbers of the whole variable: the means of adafactor,
 // the norms of lamb, and the matrix of muon.
-bool NeedsWhole(const std::string& op) {
-  return op == "adafactor" || op == "lamb" || op == "muon";
-}
+bool NeedsWhole(const std::string& op) { return op == "adafactor" || op == "lamb" || op == "muon"; }
 
 bool Accumulates(const proto::UpdateRule& rule) {
   return rule.op() != "assign_add" && ParameterOf(rule, "gradient_accumulation_steps") > 1;
@@ -145,7 +142,8 @@ absl::Status CheckFades(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   if (op == "lion") {
     return absl::InvalidArgumentError(
-        "optimizer \"lion\": it moves a value by the sign of its momentum, and that does not fade in "
+        "optimizer \"lion\": it moves a value by the sign of its momentum, and that does not fade "
+        "in "
         "missed steps, as lazy_compensated needs; use lazy or dense_exact");
   }
   // With amsgrad, Adam divides by the root of the largest v, which does not decay. So its updates
@@ -176,10 +174,10 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
                      "\" computes with the whole variable; sparse updates must be dense_exact"));
   }
   if (Accumulates(rule)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer \"", rule.op(), "\": gradient_accumulation_steps = ",
-                     ParameterOf(rule, "gradient_accumulation_steps"),
-                     " updates all rows at once; sparse updates must be dense_exact then"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer \"", rule.op(),
+        "\": gradient_accumulation_steps = ", ParameterOf(rule, "gradient_accumulation_steps"),
+        " updates all rows at once; sparse updates must be dense_exact then"));
   }
   if (ParameterOf(rule, "use_ema") != 0 && ParameterOf(rule, "ema_overwrite_frequency") != 0) {
     return absl::InvalidArgumentError(

@@ -22,8 +22,8 @@
 //   muon             momentum 0.95, nesterov 1, ns_steps 5, muon_a 3.4445, muon_b -4.775,
 //                    muon_c 2.0315, rms_rate 0.2 (0: the update is not scaled), for matrices; of
 //                    the other variables, which the coordinator gives the rule adam: adam_beta_1
-//                    0.9, adam_beta_2 0.999, epsilon 1e-7, adam_weight_decay 0.004, adam_lr_ratio 1,
-//                    exclude_embeddings 1
+//                    0.9, adam_beta_2 0.999, epsilon 1e-7, adam_weight_decay 0.004, adam_lr_ratio
+//                    1, exclude_embeddings 1
 //   nadam            beta_1 0.9, beta_2 0.999, epsilon 1e-7, schedule_decay 1
 //   rmsprop          rho 0.9, momentum 0, epsilon 1e-7, centered 0, epsilon_outside_root 0
 //   rowwise_adagrad  as adagrad, with one accumulator for each row of a variable
@@ -113,7 +113,7 @@ enum class ParameterRange {
   kNotPositive,
   kFinite,
   kFewSteps,  // parameters that are whole numbers from 0 to 100
-  kCount,  // parameters that are whole numbers, 0 or larger
+  kCount,     // parameters that are whole numbers, 0 or larger
 };
 
 struct RuleParameter {

@@ -120,8 +120,8 @@ double DecayOf(ObjectReader& config) {
   const nlohmann::json* const decay = config.Find("decay");
   if (decay == nullptr) return 0;
   if (decay->is_number() && decay->get<double>() >= 0) return decay->get<double>();
-  config.AddError("decay", absl::StrCat("is ", JsonExcerpt(*decay),
-                                        "; it must be a number of at least 0"));
+  config.AddError("decay",
+                  absl::StrCat("is ", JsonExcerpt(*decay), "; it must be a number of at least 0"));
   return 0;
 }
 
@@ -133,8 +133,9 @@ void ReadDecay(ObjectReader& config, OptimizerSpec& spec) {
   if (decay == 0) return;
   if (spec.op == "nadam") {
     if (config.Find(kMomentumDecay) != nullptr) {
-      return config.AddError("decay", "stands beside schedule_decay, which means the same here; "
-                                      "leave one of them out");
+      return config.AddError("decay",
+                             "stands beside schedule_decay, which means the same here; "
+                             "leave one of them out");
     }
     spec.parameters[kMomentumDecay] = decay;
     return config.RecordAs(kMomentumDecay, decay);
@@ -266,8 +267,8 @@ void CheckLossScale(ObjectReader& config) {
   constexpr char kKey[] = "loss_scale_factor";
   const nlohmann::json* const factor = config.Find(kKey);
   if (factor == nullptr || (factor->is_number() && factor->get<double>() > 0)) return;
-  config.AddError(kKey, absl::StrCat("is ", JsonExcerpt(*factor),
-                                     "; it must be a number above 0, or null"));
+  config.AddError(
+      kKey, absl::StrCat("is ", JsonExcerpt(*factor), "; it must be a number above 0, or null"));
 }
 
 void ReadUnwrapped(const JsonPlace& place, int keras, OptimizerSpec& spec) {
@@ -328,9 +329,9 @@ void ReadOptimizer(const JsonPlace& place, int keras, OptimizerSpec& spec) {
   const char* const key = config.Find("optimizer") != nullptr ? "optimizer" : "inner_optimizer";
   config.Require(key);
   const std::optional<JsonPlace> inner = config.Place(key);
-  for (const char* ignored : {"name", "dynamic", "initial_scale", "dynamic_growth_steps",
-                              "loss_scale", "learning_rate", "ema_momentum", "jit_compile",
-                              "is_legacy_optimizer", "loss_scale_factor"}) {
+  for (const char* ignored :
+       {"name", "dynamic", "initial_scale", "dynamic_growth_steps", "loss_scale", "learning_rate",
+        "ema_momentum", "jit_compile", "is_legacy_optimizer", "loss_scale_factor"}) {
     config.Ignore(ignored);
   }
   for (const char* neutral : {"weight_decay", "clipnorm", "global_clipnorm", "clipvalue",

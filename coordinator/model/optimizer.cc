@@ -64,8 +64,8 @@ OptimizerSpec AdamOf(const OptimizerSpec& muon) {
                      {"epsilon", given.at("epsilon")},
                      {"weight_decay", given.at("adam_weight_decay")},
                      {"learning_rate_ratio", given.at("adam_lr_ratio")}};
-  for (const char* shared : {"use_ema", "ema_momentum", "ema_overwrite_frequency",
-                             "ema_from_start", "gradient_accumulation_steps"}) {
+  for (const char* shared : {"use_ema", "ema_momentum", "ema_overwrite_frequency", "ema_from_start",
+                             "gradient_accumulation_steps"}) {
     if (const auto found = given.find(shared); found != given.end()) adam.parameters.insert(*found);
   }
   return adam;

@@ -54,12 +54,12 @@ class VariableCreator {
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
   // Makes the layout of a variable. A variable whose rule computes with the whole of it has one
-  // slice, whatever the partitioner says. Errors: INVALID_ARGUMENT for a name that was used before, a
-  // dimension below 1, a missing initial value, an aggregation or synchronization that does not
+  // slice, whatever the partitioner says. Errors: INVALID_ARGUMENT for a name that was used before,
+  // a dimension below 1, a missing initial value, an aggregation or synchronization that does not
   // fit, a rule that computes with the whole variable and a variable that is a dynamic table, of
-  // another shape than the rule takes, or too large for a message, an invalid answer of the partitioner, or a row that is too large for a message; NOT_FOUND
-  // if `colocate_with` names no variable or slice; FAILED_PRECONDITION if `colocate_with` names a
-  // variable with several slices.
+  // another shape than the rule takes, or too large for a message, an invalid answer of the
+  // partitioner, or a row that is too large for a message; NOT_FOUND if `colocate_with` names no
+  // variable or slice; FAILED_PRECONDITION if `colocate_with` names a variable with several slices.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);

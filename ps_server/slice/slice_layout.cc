@@ -92,10 +92,10 @@ absl::Status CheckWhole(const SliceLayout& whole, int slices) {
   RETURN_IF_ERROR(CheckRuleFits(whole.rule, whole.full_shape));
   if (!whole.rule_spec.whole) return absl::OkStatus();
   if (slices == 1 && !whole.dynamic.has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("update rule '", whole.rule.op(), "' computes with the whole variable, and it is ",
-                   whole.dynamic.has_value() ? "a dynamic table" : "in several slices",
-                   "; leave it in one slice, or take another optimizer"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "update rule '", whole.rule.op(), "' computes with the whole variable, and it is ",
+      whole.dynamic.has_value() ? "a dynamic table" : "in several slices",
+      "; leave it in one slice, or take another optimizer"));
 }
 
 absl::Status CheckDevice(const SliceLayout& whole) {
@@ -106,10 +106,10 @@ absl::Status CheckDevice(const SliceLayout& whole) {
                      "', which is not a GPU: name gpu:0, or nothing for the processor's"));
   }
   if (whole.rule_spec.on_processor) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it is to be in the memory of ", whole.device, ", but update rule '",
-                     whole.rule.op(), "' with its parameters runs on the processor alone: leave the "
-                     "device out"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it is to be in the memory of ", whole.device, ", but update rule '", whole.rule.op(),
+        "' with its parameters runs on the processor alone: leave the "
+        "device out"));
   }
   if (whole.dtype == DType::kFloat32 && !whole.dynamic.has_value() && whole.replicas == 0) {
     return absl::OkStatus();

@@ -75,8 +75,9 @@ struct SliceLayout {
 // Returns the slices of a variable in the order of their rows. Errors: INVALID_ARGUMENT that names
 // the variable and the field, for no name, an unknown type, a negative or overflowing shape, slices
 // that leave a gap or overlap, an unknown rule or initializer, a rule that does not fit the type or
-// the shape, several slices under a rule that needs the whole variable, a device that is not a GPU, or a kind of variable that cannot be kept on a GPU; for a dynamic table
-// also the errors of RowLayout and CheckRowPolicy.
+// the shape, several slices under a rule that needs the whole variable, a device that is not a GPU,
+// or a kind of variable that cannot be kept on a GPU; for a dynamic table also the errors of
+// RowLayout and CheckRowPolicy.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
 // Returns whether two layouts are equal apart from their initializers, which matter only when a

@@ -161,9 +161,9 @@ class OptimizerRun {
   absl::StatusOr<std::string> Run(CaseKernels kernels) {
     for (const GoldenTensor& weight : weights_) {
       const VariableSpec& spec = programs_.variables[kModelOrder[variables_.size()]];
-      ASSIGN_OR_RETURN(CaseVariable variable,
-                       CaseVariable::Make(spec.rule.value_or(programs_.update_rule),
-                                          ToTensor(weight)));
+      ASSIGN_OR_RETURN(
+          CaseVariable variable,
+          CaseVariable::Make(spec.rule.value_or(programs_.update_rule), ToTensor(weight)));
       variables_.push_back(std::move(variable));
     }
     const auto steps = static_cast<size_t>(gradients_.at(0).shape.dim(0));

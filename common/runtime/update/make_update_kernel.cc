@@ -258,7 +258,8 @@ class AdamKernel : public OptimizerKernel {
 
   // Returns alpha of Adam's formula (updates.h): the learning rate times both bias corrections.
   double Alpha(const UpdateStep& step) const {
-    return step.learning_rate * learning_rate_ratio_ * std::sqrt(Betas::Correction(betas_.second, step.step)) /
+    return step.learning_rate * learning_rate_ratio_ *
+           std::sqrt(Betas::Correction(betas_.second, step.step)) /
            Betas::Correction(betas_.first, step.step);
   }
 
@@ -277,12 +278,11 @@ class LionKernel : public OptimizerKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    Run(&UpdatesLaunches::lion,
-        {SpanOf(step),
-         Slot(step, 0),
-         {static_cast<float>(step.learning_rate), static_cast<float>(beta_1_),
-          static_cast<float>(1 - beta_1_), static_cast<float>(beta_2_),
-          static_cast<float>(1 - beta_2_)}});
+    Run(&UpdatesLaunches::lion, {SpanOf(step),
+                                 Slot(step, 0),
+                                 {static_cast<float>(step.learning_rate),
+                                  static_cast<float>(beta_1_), static_cast<float>(1 - beta_1_),
+                                  static_cast<float>(beta_2_), static_cast<float>(1 - beta_2_)}});
   }
 
   void CatchUp(const UpdateStep&, const MissedSteps&) const override {
@@ -328,8 +328,8 @@ class AdamaxKernel : public OptimizerKernel {
 // accumulates this product in a variable. This kernel computes the product from t, so that steps
 // may come in any order, also after a restore. From t = 900 on, f(t) is exactly 1 in double and the
 // product of the f no longer changes, so a table up to there serves every t. Keras 2's older Nadam
-// has f(t) = 1 - 0.96^(d t) / 2 with a small schedule_decay d, so its f stays near 1/2 for long. Its
-// product ends as 0: the table then ends where the product no longer changes 1 - product.
+// has f(t) = 1 - 0.96^(d t) / 2 with a small schedule_decay d, so its f stays near 1/2 for long.
+// Its product ends as 0: the table then ends where the product no longer changes 1 - product.
 class NadamKernel : public OptimizerKernel {
  public:
   explicit NadamKernel(const KernelOptions& options)
@@ -400,7 +400,8 @@ absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule
   ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));
   if (stream != nullptr && spec.on_processor) {
     return absl::InvalidArgumentError(
-        absl::StrCat("update rule '", rule.op(), "' has no kernel on this device; a rule of whole "
+        absl::StrCat("update rule '", rule.op(),
+                     "' has no kernel on this device; a rule of whole "
                      "variables, or one that accumulates gradients, runs on the processor"));
   }
   const KernelOptions options = {rule, spec, stream};

@@ -207,7 +207,8 @@ void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
 }
 
 // Moves the moving average towards the new value. Step 1 sets the average to the value, as Keras 3
-// does, if the rule does not say otherwise. Every overwrite_every_ steps the average overwrites the value.
+// does, if the rule does not say otherwise. Every overwrite_every_ steps the average overwrites the
+// value.
 void OptimizerKernel::UpdateAverage(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
   span.value_in = step.value_out.data();

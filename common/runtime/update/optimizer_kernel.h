@@ -84,9 +84,9 @@ class OptimizerKernel : public UpdateKernel {
   const uint64_t overwrite_every_;
   // Whether step 1 moves the average from the initial value, as in Keras 2, instead of setting it.
   const bool average_from_start_;
-  const bool whole_;  // whether an update must not be divided into parts
+  const bool whole_;           // whether an update must not be divided into parts
   const uint64_t accumulate_;  // the number of gradients in an update; 0 or 1: every one
-  const int accumulator_;  // index of the slot kAccumulatorSlot, or -1
+  const int accumulator_;      // index of the slot kAccumulatorSlot, or -1
   const int last_step_;  // index of the slot kLastStepSlot, or -1 if the rule has no such slot
 };
 

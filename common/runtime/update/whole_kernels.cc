@@ -168,8 +168,8 @@ class LambKernel : public WholeKernel {
     const double value_norm = std::sqrt(SumOfSquares(step.value_out));
     const double update_norm = std::sqrt(SumOfSquares(update));
     const bool is_scaled = value_norm > 0 && update_norm > 0;
-    const float rate = static_cast<float>(step.learning_rate *
-                                          (is_scaled ? value_norm / update_norm : 1));
+    const float rate =
+        static_cast<float>(step.learning_rate * (is_scaled ? value_norm / update_norm : 1));
     for (size_t i = 0; i < update.size(); ++i) step.value_out[i] -= rate * update[i];
   }
 

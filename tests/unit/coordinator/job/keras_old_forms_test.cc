@@ -143,9 +143,9 @@ TEST(OldKerasForms, DecayIsAScheduleOfTheLearningRate) {
   EXPECT_EQ(schedule.parameters.at("initial_learning_rate"), 0.5);
   EXPECT_EQ(schedule.parameters.at("decay_steps"), 1);
   EXPECT_EQ(schedule.parameters.at("decay_rate"), 0.25);
-  const json falling = Layer("InverseTimeDecay", {{"initial_learning_rate", 1.0},
-                                                  {"decay_steps", 2},
-                                                  {"decay_rate", 0.5}});
+  const json falling =
+      Layer("InverseTimeDecay",
+            {{"initial_learning_rate", 1.0}, {"decay_steps", 2}, {"decay_rate", 0.5}});
   EXPECT_THAT(ErrorOf(Parse(layers, Layer("SGD", {{"learning_rate", falling}, {"decay", 0.1}}))),
               HasSubstr("stands beside a schedule"));
   EXPECT_THAT(ErrorOf(Parse(layers, Layer("SGD", {{"decay", -1}}))), HasSubstr("decay: is -1"));
@@ -207,11 +207,11 @@ TEST(OptimizerForms, ALossScaleOptimizerIsTheOneInside) {
 
 TEST(OptimizerForms, NamesThatAreLeftOutAreParts) {
   const json layers = Sequential(json::array({Layer("Dense", kDense)}));
-  const auto job = Parse(layers, Layer("AdamW", {{"exclude_from_weight_decay", {"bias"}}}));
+  const auto job =
+      Parse(layers, Layer("AdamW", {{"exclude_from_weight_decay", json::array({"bias"})}}));
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->compile.optimizer.exclude_from_weight_decay,
-            std::vector<std::string>({"bias"}));
-  EXPECT_THAT(ErrorOf(Parse(layers, Layer("Muon", {{"exclude_layers", {"den.e"}}}))),
+  EXPECT_EQ(job->compile.optimizer.exclude_from_weight_decay, std::vector<std::string>({"bias"}));
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("Muon", {{"exclude_layers", json::array({"den.e"})}}))),
               HasSubstr("no regular expression"));
 }
 

@@ -208,11 +208,12 @@ TEST(ModelPrograms, SomeVariablesHaveRulesOfTheirOwn) {
     }
     return by_name;
   };
-  auto decayed = rules(Layer("AdamW", {{"exclude_from_weight_decay", {"bias", "dense_1/"}}}));
+  auto decayed =
+      rules(Layer("AdamW", {{"exclude_from_weight_decay", json::array({"bias", "dense_1/"})}}));
   EXPECT_EQ(ParameterOf(decayed["dense/kernel"], "weight_decay"), 0.004);
   EXPECT_EQ(ParameterOf(decayed["dense/bias"], "weight_decay"), 0);
   EXPECT_EQ(ParameterOf(decayed["dense_1/kernel"], "weight_decay"), 0);
-  auto muon = rules(Layer("Muon", {{"exclude_layers", {"dense_2"}},
+  auto muon = rules(Layer("Muon", {{"exclude_layers", json::array({"dense_2"})},
                                    {"adam_lr_ratio", 0.5},
                                    {"adam_beta_2", 0.9},
                                    {"adam_weight_decay", 0.25}}));

@@ -76,7 +76,8 @@ TEST(SliceLayout, ErrorsNameTheVariableAndTheTrouble) {
 
 TEST(SliceLayout, ARuleOfTheWholeVariableHasOneSlice) {
   const auto cut = [](const std::string& op, int servers) {
-    return SlicesOf(LayOut({{"k", DType::kFloat32, Shape{6, 4}, Rule(op, {}), "zeros"}}, servers)[0]);
+    return SlicesOf(
+        LayOut({{"k", DType::kFloat32, Shape{6, 4}, Rule(op, {}), "zeros"}}, servers)[0]);
   };
   for (const char* op : {"adafactor", "lamb", "muon"}) {
     EXPECT_TRUE(cut(op, 1).ok()) << op;

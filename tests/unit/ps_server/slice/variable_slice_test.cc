@@ -113,8 +113,8 @@ TEST(VariableSlice, SomeRowsUnderARuleOfTheWholeVariableAreRowsOfZerosElsewhere)
     const auto all = Make({"v", DType::kFloat32, Shape{5, 3}, Rule(op, {})});
     const Payload rows = {
         SliceOf(Tensor::FromVector<float>({1, 2, 3, 4, 5, 6, 10, 20, 30}, Shape{3, 3}))};
-    const Payload whole = {SliceOf(Tensor::FromVector<float>(
-        {4, 5, 6, 0, 0, 0, 0, 0, 0, 11, 22, 33, 0, 0, 0}, Shape{5, 3}))};
+    const Payload whole = {SliceOf(
+        Tensor::FromVector<float>({4, 5, 6, 0, 0, 0, 0, 0, 0, 11, 22, 33, 0, 0, 0}, Shape{5, 3}))};
     PayloadCursor of_some(rows);
     PayloadCursor of_all(whole);
     ASSERT_TRUE(some->ApplyRows({3, 0, 3}, of_some, {0.01, 1, 1}, Open).ok());
