@@ -146,8 +146,12 @@ int64_t PieceBytes(const proto::VariableLayout& layout, int slice) {
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {
-    bytes = PlusBytes(bytes,
-                      Times(slot.per_row ? rows : elements, static_cast<int64_t>(sizeof(float))));
+    int64_t of_slot = slot.per_row ? rows : elements;
+    // Such a slot has one element for each sum over a dimension (ShapeOfSlot).
+    if (slot.without_dim > 0 && layout.dims_size() > 1) {
+      of_slot /= std::max<int64_t>(layout.dims(layout.dims_size() - slot.without_dim), 1);
+    }
+    bytes = PlusBytes(bytes, Times(of_slot, static_cast<int64_t>(sizeof(float))));
   }
   return bytes;
 }

@@ -115,7 +115,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "compile.loss={\"class_name\":\"CategoricalCrossentropy\",\"config\":"
       "{\"from_logits\":true,\"label_smoothing\":0.1}}",
       "compile.optimizer={\"class_name\":\"SGD\",\"config\":{\"momentum\":0.9,\"nesterov\":true,"
-      "\"weight_decay\":0.01,\"use_ema\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5,"
+      "\"weight_decay\":0.01,\"exclude_from_weight_decay\":[\"bias\"],\"use_ema\":true,"
+      "\"ema_from_start\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5,"
       "\"sparse_updates\":{\"dense/kernel\":\"lazy\",\"dense/bias\":\"dense_exact\"}}}",
       "compile.metrics=[\"acc\",{\"class_name\":\"CategoricalAccuracy\",\"config\":"
       "{\"name\":\"hits\"}},\"mse\",{\"class_name\":\"AUC\",\"config\":{\"curve\":\"PR\","
