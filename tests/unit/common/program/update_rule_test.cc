@@ -167,7 +167,7 @@ TEST(ParameterOf, TakesTheValueOrTheDefault) {
 }
 
 TEST(ParametersOf, AreNoneOfAnUnknownOperator) {
-  EXPECT_TRUE(ParametersOf("lion").empty());
+  EXPECT_TRUE(ParametersOf("lynx").empty());
   EXPECT_TRUE(ParametersOf("assign_add").empty());
   EXPECT_FALSE(ParametersOf("ftrl").empty());
 }

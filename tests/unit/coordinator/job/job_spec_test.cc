@@ -304,8 +304,8 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": \"x\"",
          {"noise_shape", "not supported"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});
-  expect("\"rho\": 0.9", "\"loss_scale_factor\": 2.0",
-         {"config.loss_scale_factor: is 2.0", "not supported"});
+  expect("\"rho\": 0.9", "\"loss_scale_factor\": -2.0",
+         {"config.loss_scale_factor: is -2.0", "above 0"});
   expect("\"rho\": 0.9", "\"clipnorm\": -1", {"config.clipnorm: is -1", "at least 0"});
   expect("\"rho\": 0.9", "\"clipvalue\": 1, \"global_clipnorm\": 1",
          {"config.clipvalue: is given beside global_clipnorm"});

@@ -1,6 +1,8 @@
 #include "common/runtime/update/whole_kernels.h"
 
 #include <cmath>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
