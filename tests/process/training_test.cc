@@ -324,6 +324,8 @@ TEST(Training, EndsWithTheMovingAverages) {
   EXPECT_LT(LossInOrder({Optimizer("SGD", RateFrom(0, 0.1))}), untrained / 1.1);
   const std::string averaged = RateFrom(0, 0.1) + R"(, "use_ema": true, "ema_momentum": 1)";
   EXPECT_NEAR(LossInOrder({Optimizer("SGD", averaged)}), untrained, 1e-6);
+  // Muon's biases have a rule of their own.
+  EXPECT_NEAR(LossInOrder({Optimizer("Muon", averaged)}), untrained, 1e-6);
 }
 
 // A worker dies in the middle of a job: no step is lost, none counts twice.
