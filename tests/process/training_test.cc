@@ -317,6 +317,18 @@ TEST(Training, ClippingDoesNotDependOnSlices) {
   }
 }
 
+// Norms and means of a slice would give another training.
+TEST(Training, OptimizersOfWholeVariablesDoNotDependOnThePartitioner) {
+  for (const char* class_name : {"Lamb", "Adafactor", "Muon"}) {
+    const std::string optimizer = Optimizer(class_name, R"("learning_rate": 0.01)");
+    const double loss = LossInOrder({optimizer});
+    EXPECT_NEAR(LossInOrder({optimizer, "strategy.partitioner.class_name=FixedShardsPartitioner",
+                             "strategy.partitioner.config.num_shards=5"}),
+                loss, 1e-6 * loss)
+        << class_name;
+  }
+}
+
 // As Keras's fit does at its end. With a momentum of 1 the average stays what the variables were
 // after the first step, which has no rate.
 TEST(Training, EndsWithTheMovingAverages) {
