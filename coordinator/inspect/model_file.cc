@@ -45,8 +45,8 @@ absl::StatusOr<json> ModelBesideWeights(FileSystem& files, const std::string& pa
 absl::StatusOr<json> ReadJsonFile(FileSystem& files, const ReadableFile& file,
                                   const std::string& path) {
   if (file.size() > kModelFileBytesMax) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, " has ", file.size(),
-                                                     " bytes; at most ", kModelFileBytesMax,
+    return absl::ResourceExhaustedError(absl::StrCat(path, " has ", file.size(), " bytes; at most ",
+                                                     kModelFileBytesMax,
                                                      " are read of a file with JSON"));
   }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path));

@@ -137,10 +137,10 @@ absl::StatusOr<ModelShapes> PlanShapes(const ModelSpec& model) {
       return shapes;
     }
     if (!first_error.ok()) continue;
-    first_error = Annotate(
-        shapes.ok() ? other.status() : shapes.status(),
-        absl::StrCat("with ", shapes.ok() ? sizes.second : sizes.first,
-                     " in the place of each dimension that the model leaves open (null)"));
+    first_error =
+        Annotate(shapes.ok() ? other.status() : shapes.status(),
+                 absl::StrCat("with ", shapes.ok() ? sizes.second : sizes.first,
+                              " in the place of each dimension that the model leaves open (null)"));
   }
   return first_error;
 }
