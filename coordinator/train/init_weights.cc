@@ -1,6 +1,7 @@
 #include "coordinator/train/init_weights.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +36,21 @@ std::string Names(const std::vector<std::string>& names) {
   return absl::StrJoin(first, ", ");
 }
 
+// Returns the layer of a variable: the longest part of its name that is a layer of the file, since
+// the file may have the weights of a wrapper or of a nested model under the outer layer alone.
+std::string LayerOf(const std::string& variable, const std::set<std::string>& layers) {
+  const size_t end = variable.rfind('/');
+  for (size_t at = end; at != std::string::npos && at > 0; at = variable.rfind('/', at - 1)) {
+    if (layers.contains(variable.substr(0, at))) return variable.substr(0, at);
+  }
+  return variable.substr(0, end);
+}
+
 // Returns the variables that may have a value. Rows of dynamic tables have no place in such files.
-std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> variables) {
+std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> variables,
+                                   const WeightFile& file) {
+  std::set<std::string> layers;
+  for (const WeightEntry& entry : file.entries) layers.insert(entry.layer);
   std::vector<WantedWeight> wanted;
   std::map<std::string, int> positions;
   for (const proto::VariableLayout& variable : variables) {
@@ -44,7 +58,7 @@ std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> varia
     WantedWeight one;
     one.name = variable.name();
     one.shape = ValueShape(variable);
-    one.layer = one.name.substr(0, one.name.rfind('/'));
+    one.layer = LayerOf(one.name, layers);
     one.position = positions[one.layer]++;
     wanted.push_back(std::move(one));
   }
@@ -125,7 +139,7 @@ absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   if (variables.empty()) return absl::OkStatus();
-  return Match(file, init, WantedOf(variables)).status();
+  return Match(file, init, WantedOf(variables, file)).status();
 }
 
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
@@ -133,7 +147,7 @@ absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
                          ClusterCoordinator& coordinator) {
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
-  const std::vector<WantedWeight> wanted = WantedOf(variables);
+  const std::vector<WantedWeight> wanted = WantedOf(variables, file);
   ASSIGN_OR_RETURN(const WeightMatches matches, Match(file, init, wanted));
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& variable : variables) layouts[variable.name()] = &variable;

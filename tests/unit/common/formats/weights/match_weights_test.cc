@@ -175,11 +175,12 @@ TEST(KerasGroups, AConfigNamesTheLayersOfItsGroups) {
       {"class_name": "Sequential", "config": {"name": "inner", "layers": [
           {"class_name": "Dense", "config": {"name": "deep"}}]}},
       {"class_name": "Dense", "config": {"name": "last"}}]}})";
-  const std::map<std::string, std::string> expected = {{"layers/input_layer", "x"},
-                                                       {"layers/dense", "first"},
-                                                       {"layers/sequential", "inner"},
-                                                       {"layers/sequential/layers/dense", "deep"},
-                                                       {"layers/dense_1", "last"}};
+  const std::map<std::string, std::string> expected = {
+      {"layers/input_layer", "x"},
+      {"layers/dense", "first"},
+      {"layers/sequential", "inner"},
+      {"layers/sequential/layers/dense", "inner/deep"},
+      {"layers/dense_1", "last"}};
   EXPECT_EQ(KerasLayersByGroup(config), expected);
   for (const char* other : {"", "{", "[]", "7", "{\"config\": [1, {\"config\": 3}]}"}) {
     EXPECT_LE(KerasLayersByGroup(other).size(), 2u) << other;
