@@ -16,9 +16,9 @@ namespace cohort {
 
 // What a file of Keras has of a model. A text that the file does not have is empty.
 struct KerasModelFile {
-  std::string config;           // JSON, as to_json writes it
-  std::string training_config;  // JSON of the arguments of compile(), of an .h5 file
-  std::string keras_version;    // as the file says it beside the config
+  std::string config = {};           // JSON, as to_json writes it
+  std::string training_config = {};  // JSON of the arguments of compile(), of an .h5 file
+  std::string keras_version = {};    // as the file says it beside the config
   bool has_weights = false;
 };
 

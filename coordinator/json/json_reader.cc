@@ -463,7 +463,8 @@ ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
   form.config = reader.Find("config");
   OnlyKerasNames(reader, form.class_name);
   // Keras 3 writes these keys beside the config; none of them changes the object.
-  for (const char* key : {"build_config", "compile_config", "keras_version", "backend"}) {
+  for (const char* key : {"build_config", "compile_config", "keras_version", "backend",
+                          "shared_object_id", "__passive_serialization__"}) {
     reader.Ignore(key);
   }
   reader.Finish();

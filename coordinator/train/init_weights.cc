@@ -89,24 +89,6 @@ std::map<std::string, WeightRename> RenamesOf(const InitFromSpec& init) {
   return renames;
 }
 
-// Matches the variables, and refuses what the job does not allow.
-absl::StatusOr<WeightMatches> Match(const WeightFile& file, const InitFromSpec& init,
-                                    const std::vector<WantedWeight>& wanted) {
-  ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
-  if (!matches.mismatched.empty() && !init.skip_mismatch) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, " has other shapes: ", absl::StrJoin(matches.mismatched, "; "),
-        "; name a file of this model, map the variables (with transpose), or set skip_mismatch to "
-        "begin them as new"));
-  }
-  if (matches.matched.empty() && matches.mismatched.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, " has a value for none of the model's variables (", Names(matches.missing),
-        "); it has ", Names(matches.left_over), ": map the variables' names to them"));
-  }
-  return matches;
-}
-
 void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMatches& matches) {
   const bool all = matches.missing.empty() && matches.mismatched.empty();
   Log(all ? LogLevel::kInfo : LogLevel::kWarning, "weights_initialized",
@@ -134,12 +116,30 @@ void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMa
 
 }  // namespace
 
+absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const InitFromSpec& init,
+                                            absl::Span<const proto::VariableLayout> variables) {
+  const std::vector<WantedWeight> wanted = WantedOf(variables, file);
+  ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
+  if (!matches.mismatched.empty() && !init.skip_mismatch) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, " has other shapes: ", absl::StrJoin(matches.mismatched, "; "),
+        "; name a file of this model, map the variables (with transpose), or set skip_mismatch to "
+        "begin them as new"));
+  }
+  if (matches.matched.empty() && matches.mismatched.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, " has a value for none of the model's variables (", Names(matches.missing),
+        "); it has ", Names(matches.left_over), ": map the variables' names to them"));
+  }
+  return matches;
+}
+
 absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
                            absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   if (variables.empty()) return absl::OkStatus();
-  return Match(file, init, WantedOf(variables, file)).status();
+  return MatchInitFrom(file, init, variables).status();
 }
 
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
@@ -148,7 +148,7 @@ absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   const std::vector<WantedWeight> wanted = WantedOf(variables, file);
-  ASSIGN_OR_RETURN(const WeightMatches matches, Match(file, init, wanted));
+  ASSIGN_OR_RETURN(const WeightMatches matches, MatchInitFrom(file, init, variables));
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& variable : variables) layouts[variable.name()] = &variable;
   for (const WeightMatch& match : matches.matched) {
