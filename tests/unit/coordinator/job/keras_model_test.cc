@@ -58,10 +58,9 @@ absl::StatusOr<JobSpec> ParseText(const json& job, const Files& files) {
 
 // Parses a job with this section `model`; without `compile` if it is null.
 absl::StatusOr<JobSpec> Parse(const json& model, const json& compile, const Files& files = {}) {
-  return ParseText({{"model", model},
-                    {"compile", compile},
-                    {"data", {{"train", {{"class_name", "MNIST"}}}}}},
-                   files);
+  return ParseText(
+      {{"model", model}, {"compile", compile}, {"data", {{"train", {{"class_name", "MNIST"}}}}}},
+      files);
 }
 
 std::string ErrorOf(const absl::StatusOr<JobSpec>& job) {
@@ -150,7 +149,8 @@ TEST(KerasModel, TheFileSaysItsVersionUnlessTheJobDoes) {
 }
 
 TEST(KerasModel, WhatCompileWasGivenIsTakenIfTheJobHasNoSection) {
-  for (const json& section : {json::object({{"keras", Model()}}), json::object({{"keras", "m"}}), Model()}) {
+  for (const json& section :
+       {json::object({{"keras", Model()}}), json::object({{"keras", "m"}}), Model()}) {
     const auto taken = Parse(section, nullptr, {{"m", FileOf(Model())}});
     ASSERT_TRUE(taken.ok()) << taken.status();
     EXPECT_EQ(taken->compile.optimizer.class_name, "Adam");
@@ -276,9 +276,9 @@ TEST(KerasModel, ASubclassedModelIsPythonCode) {
         R"({"class_name": "Net", "config": {}, "keras_version": "2.13.1"})",
         R"({"module": null, "class_name": "Custom>Net", "config": {}})"}) {
     const std::string error = ErrorOf(Parse({{"keras", json::parse(text)}}, kCompile));
-    EXPECT_THAT(error, AllOf(HasSubstr("model.keras: the model is "), HasSubstr("Net'"),
-                             HasSubstr("whose Python code cannot travel in JSON"),
-                             HasSubstr("ONNX")));
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("model.keras: the model is "), HasSubstr("Net'"),
+                      HasSubstr("whose Python code cannot travel in JSON"), HasSubstr("ONNX")));
   }
   // In a file that nobody says Keras has written, a name may be misspelt.
   EXPECT_THAT(ErrorOf(Parse(json::parse(R"({"class_name": "Sequental", "config": {}})"), kCompile)),
