@@ -250,9 +250,9 @@ void ReadCompileSection(ObjectReader& reader, const ResolvedModel& resolved, Job
   } else if (!resolved.is_known || !resolved.is_compile_known) {
     return;  // what could not be read has been reported
   } else if (!resolved.form.file.empty()) {
-    reader.AddError("compile", absl::StrCat("is missing; it must be given, because the model in '",
+    reader.AddError("compile", absl::StrCat("is missing; it must be given, because '",
                                             Excerpt(resolved.form.file),
-                                            "' was saved without what compile() was given"));
+                                            "' does not say what compile() was given"));
   } else {
     reader.Require("compile");
   }

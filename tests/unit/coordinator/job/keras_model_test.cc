@@ -173,7 +173,7 @@ TEST(KerasModel, AModelThatWasNotCompiledNeedsTheSection) {
   json model = Model();
   model["compile_config"] = json::object();
   EXPECT_THAT(ErrorOf(Parse({{"keras", "m"}}, nullptr, {{"m", FileOf(model)}})),
-              HasSubstr("compile: is missing; it must be given, because the model in 'm' was"));
+              HasSubstr("compile: is missing; it must be given, because 'm' does not say"));
   EXPECT_THAT(ErrorOf(Parse({{"keras", model}}, nullptr)), HasSubstr("compile: is missing"));
 }
 
