@@ -13,8 +13,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "common/base/gate.h"
 #include "common/base/mutex.h"
+#include "common/base/work_gate.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/worker.pb.h"
@@ -98,7 +98,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // Hands frames to the groups of this worker; shared with the communicators and the service.
   const std::shared_ptr<FrameRouter> table_;
   proto::TaskRef own_;  // name of this worker; constant after SetOwn()
-  Gate forming_;        // for the executor's tasks that form groups over the world's transport
+  WorkGate forming_;    // for the executor's tasks that form groups over the world's transport
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;

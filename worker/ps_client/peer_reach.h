@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/base/gate.h"
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
+#include "common/base/work_gate.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/error.pb.h"
@@ -98,9 +98,9 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void ReportAll();
 
   const World world_;
-  Strand strand_;  // strand on which reports are made, in order
-  Report report_;  // receiver of reports; constant after SetReport()
-  Gate looking_;   // for checks, which run on the clock's thread and use the world's transport
+  Strand strand_;     // strand on which reports are made, in order
+  Report report_;     // receiver of reports; constant after SetReport()
+  WorkGate looking_;  // for checks, which run on the clock's thread and use the world's transport
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   uint64_t lives_ ABSL_GUARDED_BY(mutex_) = 0;

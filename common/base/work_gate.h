@@ -6,7 +6,7 @@ namespace cohort {
 
 // A gate for work on other threads that uses objects which its owner does not own, such as a
 // transport. After Close(), these objects may be destroyed. Thread-safe.
-class Gate {
+class WorkGate {
  public:
   // Returns whether the work may begin. If it may, the caller calls Leave() at its end.
   [[nodiscard]] bool Enter() {
