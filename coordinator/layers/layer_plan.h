@@ -33,9 +33,9 @@ struct TensorType {
 // What a call is beside its tensors.
 struct CallSettings {
   std::string layer = {};  // path of the layer: "dense", or "encoder/dense" in a nested model
-  std::vector<size_t> position =
-      {};                 // place of the layer in its model, from the outermost model on
-  bool trainable = true;  // false: nothing of the layer is trained
+  // Place of the layer in its model, from the outermost model on.
+  std::vector<size_t> position = {};
+  bool trainable = true;                    // false: nothing of the layer is trained
   std::vector<std::string> arguments = {};  // for each input, the argument that takes it
   std::set<std::string> flags = {};         // arguments that are true
 

@@ -139,8 +139,8 @@ absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
     const proto::VariableLayout& variable = *layouts.at(wanted[match.wanted].name);
     ASSIGN_OR_RETURN(const Tensor value,
                      ReadMatch(file, match, static_cast<DType>(variable.dtype())));
-    // Not by ClusterCoordinator::Assign, which would wait for a recovery checkpoint: there is none
-    // before the caller has the job's progress saved with each.
+    // ClusterCoordinator::Assign would wait for a recovery checkpoint, and there is none before the
+    // caller has the job's progress saved with each.
     const absl::Status set =
         ps.Change(variable, {proto::CHANGE_SET, std::nullopt, value}, ps.NextUpdate());
     RETURN_IF_ERROR(Annotate(set, absl::StrCat("variable ", variable.name(), " of ", file.path)));

@@ -12,6 +12,15 @@ namespace cohort {
 
 namespace {
 
+// Gives the group to the callback, once. The FrameRouter keeps the flight record of the group's
+// calls, even if the group fails at once. The callback is let go, because what it refers to may own
+// the communicator, whose thread refers to the object that has the callback.
+void Give(FormedGroup group, const GroupResources& resources,
+          absl::AnyInvocable<void(FormedGroup)>& formed) {
+  resources.table->Keep(group.recorder, resources.clock);
+  std::exchange(formed, nullptr)(std::move(group));
+}
+
 // A group while it is formed: tries to share memory, else uses frames. Thread-safe.
 class Forming final : public FormingGroup, public std::enable_shared_from_this<Forming> {
  public:
@@ -96,12 +105,7 @@ class Forming final : public FormingGroup, public std::enable_shared_from_this<F
       makes_ = false;
       made_.NotifyAll();
     }
-    // The FrameRouter keeps the flight record of the group's calls, even if the group fails at
-    // once.
-    resources_.table->Keep(formed.recorder, resources_.clock);
-    // The callback goes with this call: what it refers to may own the communicator, whose thread
-    // refers to this object.
-    std::exchange(formed_, nullptr)(std::move(formed));
+    Give(std::move(formed), resources_, formed_);
   }
 
   const GroupResources resources_;
@@ -157,12 +161,9 @@ class FormingNccl final : public FormingGroup, public std::enable_shared_from_th
     // A communicator that failed to join is passed on as well: its calls report why NCCL cannot be
     // used.
     const auto recorder = communicator->recorder();
-    resources_.table->Keep(recorder, resources_.clock);
     const std::string how = status.ok() ? absl::StrCat("NCCL, gpu:", options_.device)
                                         : absl::StrCat("NCCL, not usable: ", status.message());
-    // The callback goes with this call: what it refers to may own the communicator, whose thread
-    // refers to this object.
-    std::exchange(formed_, nullptr)({std::move(communicator), how, recorder});
+    Give({std::move(communicator), how, recorder}, resources_, formed_);
   }
 
   const GroupResources resources_;

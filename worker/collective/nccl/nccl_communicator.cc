@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,9 +29,9 @@ absl::Status EndsBeforeJoined() {
   return absl::CancelledError("a rank ends before the ranks have joined");
 }
 
-// What the ranks tell each other before they join NCCL.
+// The messages that the ranks exchange before they join NCCL: this rank's, and those of all ranks.
 struct Exchange {
-  std::vector<std::byte> own;
+  std::array<std::byte, NcclPass::kBytes> own;
   std::vector<std::byte> all;
 };
 
@@ -312,9 +313,8 @@ NcclPass NcclCommunicator::OwnPass() {
 absl::Status NcclCommunicator::Join() {
   const auto size = static_cast<size_t>(options_.group.size);
   // Every rank tells all others whether it can use NCCL, even if it cannot.
-  const auto own = EncodePass(OwnPass());
   const auto memory = std::make_shared<Exchange>();
-  memory->own.assign(own.begin(), own.end());
+  memory->own = EncodePass(OwnPass());
   memory->all.resize(size * NcclPass::kBytes);
   const absl::Span<std::byte> all = absl::MakeSpan(memory->all);
   CollectiveCall exchange;

@@ -158,7 +158,8 @@ TEST_F(GroupSessionsTest, SaysThatAFileCannotBeWritten) {
                     HasSubstr("--flight_dir"), Not(HasSubstr("event=flight_record "))));
 }
 
-// What a worker was built from may be gone when its executor comes to the task.
+// The executor may come to the task when the worker, and the transport that the task would use, are
+// gone.
 TEST_F(GroupSessionsTest, AWorkerThatHasLeftFormsNoGroup) {
   gang_.set_nccl_device(0);
   std::vector<absl::Status> ends;

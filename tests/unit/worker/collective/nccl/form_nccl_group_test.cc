@@ -99,28 +99,42 @@ TEST(FormNcclGroup, WhereOneRankCannotAllSayWhy) {
   }
 }
 
+// Rank 0 of two; rank 1 never comes.
+class LoneRank {
+ public:
+  LoneRank(FakeNccl& fake, int threads) : fake_(fake), pool_({"ranks", threads}) {}
+
+  std::shared_ptr<FormingGroup> Form(absl::AnyInvocable<void(FormedGroup)> formed) {
+    LaneGroupOptions group;
+    group.name = {"workers", 1};
+    group.size = 2;
+    return FormNcclGroup({clock_, pool_, transport_, router_},
+                         {group, {server_->address(), server_->address()}, 0, &fake_.table()},
+                         std::move(formed));
+  }
+  Executor& executor() { return pool_; }
+
+ private:
+  FakeNccl& fake_;
+  RealClock clock_;
+  ThreadPool pool_;
+  InProcessTransport transport_{clock_, pool_};
+  const std::shared_ptr<FrameRouter> router_ = std::make_shared<FrameRouter>();
+  const std::unique_ptr<Server> server_ = *transport_.Listen("local:0", {router_->MakeService()});
+};
+
 // A worker may end while its group forms: no thread of the group may be left then.
 TEST(FormNcclGroup, AGroupThatIsGivenUpWaitsForNobody) {
   FakeNccl fake(2);
   absl::Status end;
   {
-    BlockingWaiter waiter;
-    RealClock clock;
-    ThreadPool pool{{"ranks", 2}};
-    InProcessTransport transport(clock, pool);
-    const auto router = std::make_shared<FrameRouter>();
-    const auto server = *transport.Listen("local:0", {router->MakeService()});
-    LaneGroupOptions group;
-    group.name = {"workers", 1};
-    group.size = 2;
+    LoneRank rank(fake, 2);
     FormedGroup formed;
     int times = 0;
-    const auto forming = FormNcclGroup(
-        {clock, pool, transport, router},
-        {group, {server->address(), server->address()}, 0, &fake.table()}, [&](FormedGroup one) {
-          formed = std::move(one);
-          ++times;
-        });
+    const auto forming = rank.Form([&](FormedGroup one) {
+      formed = std::move(one);
+      ++times;
+    });
     EXPECT_EQ(times, 0) << "rank 1 does not come";
     forming->GiveUp(absl::CancelledError("the worker stops"));
     ASSERT_EQ(times, 1) << "inside GiveUp";
@@ -131,36 +145,25 @@ TEST(FormNcclGroup, AGroupThatIsGivenUpWaitsForNobody) {
       end = status;
       done.Notify();
     });
-    ASSERT_TRUE(waiter.Wait(done, absl::Minutes(1)));
+    ASSERT_TRUE(BlockingWaiter().Wait(done, absl::Minutes(1)));
     formed.communicator.reset();
   }
   EXPECT_THAT(std::string(end.message()), testing::HasSubstr("the worker stops"));
   EXPECT_EQ(fake.counters().contexts, 0);
 }
 
-// The control group's answers come by the executor, which cannot bring them meanwhile.
+// The executor brings the control group's answers, and cannot do so meanwhile.
 TEST(FormNcclGroup, AGroupThatIsGivenUpMayEndOnTheOnlyThread) {
   FakeNccl fake(2);
   {
-    BlockingWaiter waiter;
-    RealClock clock;
-    ThreadPool pool{{"ranks", 1}};
-    InProcessTransport transport(clock, pool);
-    const auto router = std::make_shared<FrameRouter>();
-    const auto server = *transport.Listen("local:0", {router->MakeService()});
-    LaneGroupOptions group;
-    group.name = {"workers", 1};
-    group.size = 2;
+    LoneRank rank(fake, 1);
     Event ended;
-    pool.Run([&] {
-      const auto forming =
-          FormNcclGroup({clock, pool, transport, router},
-                        {group, {server->address(), server->address()}, 0, &fake.table()},
-                        [](FormedGroup one) { one.communicator.reset(); });
-      forming->GiveUp(absl::CancelledError("the worker stops"));
+    rank.executor().Run([&] {
+      rank.Form([](FormedGroup one) { one.communicator.reset(); })
+          ->GiveUp(absl::CancelledError("the worker stops"));
       ended.Notify();
     });
-    ASSERT_TRUE(waiter.Wait(ended, absl::Minutes(1)));
+    ASSERT_TRUE(BlockingWaiter().Wait(ended, absl::Minutes(1)));
   }
   EXPECT_EQ(fake.counters().contexts, 0);
 }
