@@ -109,9 +109,7 @@ void GroupSessions::Leave() {
     left_ = true;
   }
   EndPresent(0, Stopping());
-  // The transport, which a task may be giving to a group, may be destroyed after this call.
-  MutexLock lock(mutex_);
-  while (tasks_forming_ > 0) none_forms_.Wait(mutex_);
+  forming_.Close();
 }
 
 void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
@@ -234,16 +232,11 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
   world_.executor.Run([self = shared_from_this(), generation, resources, group = std::move(group),
                        addresses = std::move(addresses), device = gang.nccl_device(),
                        formed = std::move(formed)]() mutable {
-    {
-      MutexLock lock(self->mutex_);
-      if (self->left_) return;
-      ++self->tasks_forming_;
-    }
+    if (!self->forming_.Enter()) return;
     FormNcclGroupOptions options = {std::move(group), std::move(addresses), device,
                                     NcclOf(self->find_nccl_)};
     self->KeepForming(*generation, FormNcclGroup(resources, std::move(options), std::move(formed)));
-    MutexLock lock(self->mutex_);
-    if (--self->tasks_forming_ == 0) self->none_forms_.NotifyAll();
+    self->forming_.Leave();
   });
 }
 

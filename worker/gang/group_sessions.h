@@ -14,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/base/work_gate.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/worker.pb.h"
@@ -97,11 +98,10 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // Hands frames to the groups of this worker; shared with the communicators and the service.
   const std::shared_ptr<FrameRouter> table_;
   proto::TaskRef own_;  // name of this worker; constant after SetOwn()
+  WorkGate forming_;    // for the executor's tasks that form groups over the world's transport
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  int tasks_forming_ ABSL_GUARDED_BY(mutex_) = 0;  // the executor's tasks that form groups now
-  CondVar none_forms_;
   // The present generation; shared with the code that forms its group. The lock guards what it
   // points to as well.
   std::shared_ptr<Generation> current_ ABSL_GUARDED_BY(mutex_);

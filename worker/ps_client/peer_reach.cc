@@ -97,7 +97,10 @@ void PeerReach::LookAtLocked(const std::string& name, Peer& peer, absl::Time whe
   peer.next = when;
   // The clock holds this object weakly, so a check that is due later does not keep it alive.
   world_.clock.CallAt(when, [weak = weak_from_this(), name, life = peer.life] {
-    if (const auto self = weak.lock()) self->Look(name, life);
+    const auto self = weak.lock();
+    if (self == nullptr || !self->looking_.Enter()) return;
+    self->Look(name, life);
+    self->looking_.Leave();
   });
 }
 

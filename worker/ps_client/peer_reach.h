@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
+#include "common/base/work_gate.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
 #include "proto/error.pb.h"
@@ -47,6 +48,9 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   // Sets the receiver of reports. Called before all other methods.
   void SetReport(Report report) { report_ = std::move(report); }
   void SetLease(absl::Duration lease);
+  // Ends all checks of peers, and waits for one that runs: the world's transport may be destroyed
+  // then. Must not be called by a listener.
+  void Stop() { looking_.Close(); }
 
   // Watches a peer for as long as the returned object lives; `listener` hears of changes. If the
   // peer's address has changed, its state under the old address is forgotten.
@@ -94,8 +98,9 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void ReportAll();
 
   const World world_;
-  Strand strand_;  // strand on which reports are made, in order
-  Report report_;  // receiver of reports; constant after SetReport()
+  Strand strand_;     // strand on which reports are made, in order
+  Report report_;     // receiver of reports; constant after SetReport()
+  WorkGate looking_;  // for checks, which run on the clock's thread and use the world's transport
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   uint64_t lives_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -61,6 +61,10 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     parts_->gangs.Restart();
   }
 
+  // Ends the watch of peers, whose probes use the world's transport. Called after Stop(), when the
+  // task is destroyed.
+  void StopWatching() { reach_->Stop(); }
+
   // Handles the coordinator's Attach, which says which parameter servers there are and how many
   // threads compute. If the coordinator is a new incarnation, drops all programs, data sets,
   // iterators and groups, since their ids belong to the earlier incarnation.

@@ -47,6 +47,7 @@ WorkerTask::~WorkerTask() {
   server_.reset();
   home_server_.reset();
   worker_service_->Stop();
+  worker_service_->StopWatching();
   // An open Watch call and the TaskService hold each other until Stop() ends the call.
   task_service_->Stop();
 }

@@ -144,5 +144,14 @@ TEST_F(PeerReachTest, ANewAddressIsReachedForAllThatIsKnown) {
   EXPECT_THAT(reports_, ElementsAre("role: \"ps\" index: 3", ""));
 }
 
+// The transport may be gone then, while the clock's thread still runs checks.
+TEST_F(PeerReachTest, NothingIsLookedAtAfterItsStop) {
+  const PeerReach::Need need = Watch();
+  network_.Cut("worker:0", "ps:3");
+  reach_->Stop();
+  sim_.RunFor(kLease * 3);
+  EXPECT_THAT(changes_, IsEmpty());
+}
+
 }  // namespace
 }  // namespace cohort
