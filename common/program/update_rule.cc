@@ -22,6 +22,22 @@ struct KnownRule {
   std::vector<RuleParameter> parameters;
 };
 
+std::vector<RuleParameter> MuonParameters() {
+  return {{"momentum", 0.95, Range::kFractionClosed},
+          {"nesterov", 1, Range::kFlag},
+          {"ns_steps", 5, Range::kFewSteps},
+          {"muon_a", 3.4445, Range::kFinite},
+          {"muon_b", -4.775, Range::kFinite},
+          {"muon_c", 2.0315, Range::kFinite},
+          {"rms_rate", 0.2},
+          {"adam_beta_1", 0.9, Range::kFraction},
+          {"adam_beta_2", 0.999, Range::kFraction},
+          {"epsilon", 1e-7},
+          {"adam_weight_decay", 0.004},
+          {"adam_lr_ratio", 1},
+          {"exclude_embeddings", 1, Range::kFlag}};
+}
+
 // Returns the operators and their own parameters, sorted by operator. The learning rate and the
 // step are no parameters, because each push carries them.
 std::vector<KnownRule> OwnParameters() {
@@ -32,23 +48,34 @@ std::vector<KnownRule> OwnParameters() {
   const RuleParameter epsilon = {"epsilon", 1e-7};
   const RuleParameter accumulator = {"initial_accumulator_value", 0.1};
   const RuleParameter outside = {"epsilon_outside_root", 0, Range::kFlag};
-  return {{"adadelta", {{"rho", 0.95, Range::kFractionClosed}, epsilon}},
-          {"adagrad", {accumulator, epsilon, outside}},
-          {"adam", {beta_1, beta_2, epsilon, {"amsgrad", 0, Range::kFlag}}},
-          {"adamax", {beta_1, beta_2, epsilon}},
-          {"assign_add", {}},
-          {"ftrl",
-           {{"learning_rate_power", -0.5, Range::kNotPositive},
-            accumulator,
-            {"l1_regularization_strength", 0},
-            {"l2_regularization_strength", 0},
-            {"l2_shrinkage_regularization_strength", 0},
-            {"beta", 0}}},
-          {"nadam", {beta_1, beta_2, epsilon}},
-          {"rmsprop", {rho, momentum, epsilon, {"centered", 0, Range::kFlag}, outside}},
-          {"rowwise_adagrad", {accumulator, epsilon, outside}},
-          {"sgd",
-           {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
+  const RuleParameter ratio = {.name = "learning_rate_ratio", .otherwise = 1, .of_variables = true};
+  return {
+      {"adadelta", {{"rho", 0.95, Range::kFractionClosed}, epsilon}},
+      {"adafactor",
+       {{"beta_2_decay", -0.8, Range::kNotPositive},
+        {"epsilon_1", 1e-30},
+        {"epsilon_2", 1e-3},
+        {"clip_threshold", 1},
+        {"relative_step", 1, Range::kFlag}}},
+      {"adagrad", {accumulator, epsilon, outside}},
+      {"adam", {beta_1, beta_2, epsilon, {"amsgrad", 0, Range::kFlag}, ratio}},
+      {"adamax", {beta_1, beta_2, epsilon}},
+      {"assign_add", {}},
+      {"ftrl",
+       {{"learning_rate_power", -0.5, Range::kNotPositive},
+        accumulator,
+        {"l1_regularization_strength", 0},
+        {"l2_regularization_strength", 0},
+        {"l2_shrinkage_regularization_strength", 0},
+        {"beta", 0}}},
+      {"lamb", {beta_1, beta_2, epsilon}},
+      {"lion", {{"beta_1", 0.9, Range::kFractionClosed}, {"beta_2", 0.99, Range::kFractionClosed}}},
+      {"muon", MuonParameters()},
+      {"nadam", {beta_1, beta_2, epsilon, {"schedule_decay", 1, Range::kNotNegative, true}}},
+      {"rmsprop", {rho, momentum, epsilon, {"centered", 0, Range::kFlag}, outside}},
+      {"rowwise_adagrad", {accumulator, epsilon, outside}},
+      {"sgd",
+       {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
 }
 
 // Returns the table of all operators, with the parameters that all optimizers share.
@@ -62,7 +89,9 @@ const std::vector<KnownRule>& KnownRules() {
                              {{"weight_decay", 0},
                               {"use_ema", 0, Range::kFlag},
                               {"ema_momentum", 0.99, Range::kFractionClosed},
-                              {"ema_overwrite_frequency", 0, Range::kCount}});
+                              {"ema_overwrite_frequency", 0, Range::kCount},
+                              {"ema_from_start", 0, Range::kFlag, true},
+                              {"gradient_accumulation_steps", 0, Range::kCount, true}});
     }
     return rules;
   }();
@@ -85,10 +114,20 @@ const RuleParameter* FindParameter(const KnownRule& rule, const std::string& nam
 
 constexpr const char* kSparseModes[] = {"dense_exact", "lazy", "lazy_compensated"};
 
+// Returns true if the operator computes with numbers of the whole variable: the means of adafactor,
+// the norms of lamb, and the matrix of muon.
+bool NeedsWhole(const std::string& op) { return op == "adafactor" || op == "lamb" || op == "muon"; }
+
+bool Accumulates(const proto::UpdateRule& rule) {
+  return rule.op() != "assign_add" && ParameterOf(rule, "gradient_accumulation_steps") > 1;
+}
+
 // Returns true if the rule leaves a variable and all slots unchanged when the gradient is zero.
 bool ZerosChangeNothing(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   if (op == "assign_add") return true;
+  // A step without a gradient for a row may be the one that applies the row's mean gradient.
+  if (Accumulates(rule)) return false;
   // Even with a gradient of zero, weight decay changes the value, and use_ema moves the average
   // towards the value.
   if (ParameterOf(rule, "weight_decay") != 0 || ParameterOf(rule, "use_ema") != 0) return false;
@@ -101,6 +140,12 @@ bool ZerosChangeNothing(const proto::UpdateRule& rule) {
 // that of Adamax by beta_1^j / beta_2^j times.
 absl::Status CheckFades(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
+  if (op == "lion") {
+    return absl::InvalidArgumentError(
+        "optimizer \"lion\": it moves a value by the sign of its momentum, and that does not fade "
+        "in "
+        "missed steps, as lazy_compensated needs; use lazy or dense_exact");
+  }
   // With amsgrad, Adam divides by the root of the largest v, which does not decay. So its updates
   // shrink for all beta_1 and beta_2.
   const bool root = op == "nadam" || (op == "adam" && ParameterOf(rule, "amsgrad") == 0);
@@ -113,7 +158,8 @@ absl::Status CheckFades(const proto::UpdateRule& rule) {
 }
 
 // Checks that the rule's sparse mode is known, and that the rule supports it. Both lazy modes
-// refuse ema_overwrite_frequency; LAZY_COMPENSATED also needs updates that shrink from one missed
+// refuse ema_overwrite_frequency, gradient_accumulation_steps and rules that need the whole
+// variable; LAZY_COMPENSATED also needs updates that shrink from one missed
 // step to the next (CheckFades).
 absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   if (!proto::SparseMode_IsValid(rule.sparse())) {
@@ -122,6 +168,17 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
                                                    absl::StrJoin(kSparseModes, ", ")));
   }
   if (rule.sparse() == proto::DENSE_EXACT || rule.op() == "assign_add") return absl::OkStatus();
+  if (NeedsWhole(rule.op())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer \"", rule.op(),
+                     "\" computes with the whole variable; sparse updates must be dense_exact"));
+  }
+  if (Accumulates(rule)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer \"", rule.op(),
+        "\": gradient_accumulation_steps = ", ParameterOf(rule, "gradient_accumulation_steps"),
+        " updates all rows at once; sparse updates must be dense_exact then"));
+  }
   if (ParameterOf(rule, "use_ema") != 0 && ParameterOf(rule, "ema_overwrite_frequency") != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer \"", rule.op(),
@@ -146,6 +203,12 @@ const char* Needed(Range range, double value) {
       return value >= 0 && std::isfinite(value) ? "" : "0 or more";
     case Range::kNotPositive:
       return value <= 0 && std::isfinite(value) ? "" : "0 or less";
+    case Range::kFinite:
+      return std::isfinite(value) ? "" : "a finite number";
+    case Range::kFewSteps:
+      return value >= 0 && value <= 100 && std::floor(value) == value
+                 ? ""
+                 : "a whole number from 0 to 100";
     case Range::kCount:
       return value >= 0 && value <= 1e15 && std::floor(value) == value ? ""
                                                                        : "a whole number from 0 on";
@@ -204,6 +267,16 @@ std::vector<SlotSpec> OwnSlots(const proto::UpdateRule& rule) {
     slots = {{"velocity"}};
     if (has("momentum")) slots.push_back({"momentum"});
     if (has("centered")) slots.push_back({"average_gradient"});
+  } else if (op == "adafactor") {
+    // Of a variable with fewer than two dimensions, r is the average of each element's square, and
+    // c is not used.
+    slots = {{.name = "r", .without_dim = 1}, {.name = "c", .without_dim = 2}};
+  } else if (op == "lamb") {
+    slots = {{"m"}, {"v"}};
+  } else if (op == "lion") {
+    slots = {{"m"}};
+  } else if (op == "muon") {
+    slots = {{"momentum"}};
   } else if (op == "adam") {
     slots = {{"m"}, {"v"}};
     if (has("amsgrad")) slots.push_back({"vhat"});
@@ -241,6 +314,22 @@ double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
   return found->otherwise;
 }
 
+Shape ShapeOfSlot(const SlotSpec& slot, const Shape& variable) {
+  if (variable.rank() < 2) return variable;
+  if (slot.per_row) return Shape{variable.dim(0)};
+  if (slot.without_dim == 0) return variable;
+  std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
+  dims.erase(dims.end() - slot.without_dim);
+  return Shape(absl::MakeConstSpan(dims));
+}
+
+absl::Status CheckRuleFits(const proto::UpdateRule& rule, const Shape& shape) {
+  if (rule.op() != "muon" || shape.rank() == 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer \"muon\" updates matrices, and this is ", shape.ToString(),
+                   "; give it the rule adam"));
+}
+
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule) {
   RETURN_IF_ERROR(CheckRule(rule));
   RETURN_IF_ERROR(CheckSparseMode(rule));
@@ -253,6 +342,9 @@ absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule)
   if (others_change && rule.sparse() == proto::LAZY_COMPENSATED) {
     spec.slots.push_back({.name = kLastStepSlot, .per_row = true});
   }
+  spec.whole = NeedsWhole(rule.op());
+  spec.on_processor = spec.whole || Accumulates(rule);
+  if (Accumulates(rule)) spec.slots.push_back({kAccumulatorSlot});
   // The average starts as the variable's initial value and not as zeros, because another step's
   // push may be applied before the push of step 1.
   if (rule.op() != "assign_add" && ParameterOf(rule, "use_ema") > 0) {

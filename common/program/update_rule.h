@@ -7,19 +7,33 @@
 //
 // Operators and their parameters, with Keras's defaults:
 //   adadelta         rho 0.95, epsilon 1e-7
+//   adafactor        beta_2_decay -0.8, epsilon_1 1e-30, epsilon_2 1e-3, clip_threshold 1,
+//                    relative_step 1 (Keras's formula gives the same with 0)
 //   adagrad          initial_accumulator_value 0.1, epsilon 1e-7, epsilon_outside_root 0
-//   adam             beta_1 0.9, beta_2 0.999, epsilon 1e-7, amsgrad 0 (AdamW: with weight_decay)
+//   adam             beta_1 0.9, beta_2 0.999, epsilon 1e-7, amsgrad 0 (AdamW: with weight_decay),
+//                    learning_rate_ratio 1 (of the update, not of weight decay)
 //   adamax           beta_1 0.9, beta_2 0.999, epsilon 1e-7
 //   assign_add       no parameters: value += gradient; also for whole numbers
 //   ftrl             learning_rate_power -0.5, initial_accumulator_value 0.1, beta 0,
 //                    l1_regularization_strength 0, l2_regularization_strength 0,
 //                    l2_shrinkage_regularization_strength 0
-//   nadam            beta_1 0.9, beta_2 0.999, epsilon 1e-7
+//   lamb             beta_1 0.9, beta_2 0.999, epsilon 1e-7
+//   lion             beta_1 0.9, beta_2 0.99
+//   muon             momentum 0.95, nesterov 1, ns_steps 5, muon_a 3.4445, muon_b -4.775,
+//                    muon_c 2.0315, rms_rate 0.2 (0: the update is not scaled), for matrices; of
+//                    the other variables, which the coordinator gives the rule adam: adam_beta_1
+//                    0.9, adam_beta_2 0.999, epsilon 1e-7, adam_weight_decay 0.004, adam_lr_ratio
+//                    1, exclude_embeddings 1
+//   nadam            beta_1 0.9, beta_2 0.999, epsilon 1e-7, schedule_decay 1
 //   rmsprop          rho 0.9, momentum 0, epsilon 1e-7, centered 0, epsilon_outside_root 0
 //   rowwise_adagrad  as adagrad, with one accumulator for each row of a variable
 //   sgd              momentum 0, nesterov 0, momentum_of_gradients 0
 // All operators except assign_add also have weight_decay 0, use_ema 0, ema_momentum 0.99 and
-// ema_overwrite_frequency 0 (never). epsilon_outside_root and momentum_of_gradients give the
+// ema_overwrite_frequency 0 (never), ema_from_start 0 and gradient_accumulation_steps 0. With
+// ema_from_start, step 1 moves the average from the variable's initial value, as in Keras 2;
+// without it, step 1 makes the average the value, as in Keras 3. With gradient_accumulation_steps
+// n > 1, a step adds its gradient to a slot, and each n-th step updates the variable by the mean of
+// n gradients. epsilon_outside_root and momentum_of_gradients give the
 // arithmetic of TensorFlow's older kernels (runtime/update/rules/updates.h).
 //
 // A push may carry the gradients of only some rows. Several gradients of one row are first added up
@@ -49,6 +63,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/tensor/shape.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -59,7 +74,13 @@ struct SlotSpec {
   float initial_value = 0;
   bool per_row = false;          // true for a slot with one element for each row of the variable
   bool starts_as_value = false;  // true if the slot's initial value is the variable's initial value
+  // The dimension of a variable with two or more that the slot lacks, counted from the end: 1 is
+  // the last one. 0: the slot has all dimensions.
+  int without_dim = 0;
 };
+
+// Returns the shape of a slot of a whole variable.
+Shape ShapeOfSlot(const SlotSpec& slot, const Shape& variable);
 
 // The name of the slot that a LAZY_COMPENSATED rule needs if a gradient of zeros changes a row. For
 // each row, the slot holds the step of the row's last update, as the bits of a uint32.
@@ -69,10 +90,19 @@ inline constexpr char kLastStepSlot[] = "last_step";
 // an average has this slot as its last one.
 inline constexpr char kAverageSlot[] = "average";
 
+// The name of the slot with the sum of the gradients since the last update
+// (gradient_accumulation_steps). It stands before kAverageSlot.
+inline constexpr char kAccumulatorSlot[] = "gradient_accumulator";
+
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
   // True if a sparse push also changes the rows for which it has no gradient.
   bool sweeps = false;
+  // True if the rule computes with numbers of the whole variable, such as its norm. The variable
+  // must then be a single slice, and an update takes all its rows at once.
+  bool whole = false;
+  // True if the rule runs on the processor only, so the variable must be in its memory.
+  bool on_processor = false;
 };
 
 enum class ParameterRange {
@@ -81,13 +111,20 @@ enum class ParameterRange {
   kFractionClosed,  // parameters in [0, 1]
   kNotNegative,
   kNotPositive,
-  kCount,  // parameters that are whole numbers, 0 or larger
+  kFinite,
+  kFewSteps,  // parameters that are whole numbers from 0 to 100
+  kCount,     // parameters that are whole numbers, 0 or larger
 };
 
 struct RuleParameter {
   std::string name;  // Keras's name of the parameter
   double otherwise = 0;
   ParameterRange range = ParameterRange::kNotNegative;
+  // True if a job's text has the parameter only where it differs from `otherwise`.
+  bool rare = false;
+  // True if only the coordinator sets the parameter, for single variables; a job file has no key
+  // for it.
+  bool of_variables = false;
 };
 
 // Returns the parameters of an operator: its own parameters, then the parameters that all
@@ -99,6 +136,10 @@ const std::vector<RuleParameter>& ParametersOf(const std::string& op);
 // unknown operator or parameter, the value and its allowed range, or the option that the sparse
 // mode does not support.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
+
+// Checks that the rule can update a variable of this shape. `rule` must be one that
+// DescribeUpdateRule accepts. Errors: INVALID_ARGUMENT for muon and a variable that is no matrix.
+absl::Status CheckRuleFits(const proto::UpdateRule& rule, const Shape& shape);
 
 // Returns the names of the sparse modes, indexed by their numbers: "dense_exact", "lazy" and
 // "lazy_compensated".

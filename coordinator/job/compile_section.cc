@@ -128,7 +128,7 @@ void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
 void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile) {
   const json rmsprop = "rmsprop";  // Keras's default optimizer
   const JsonPlace otherwise = {JoinKeys(reader.path(), "optimizer"), reader.errors(), &rmsprop};
-  ReadOptimizer(reader.Place("optimizer").value_or(otherwise), compile.optimizer);
+  ReadOptimizer(reader.Place("optimizer").value_or(otherwise), keras, compile.optimizer);
   reader.Require("loss");
   if (const auto loss = reader.Place("loss")) ReadLosses(*loss, keras, compile.outputs);
   // A metric must not hide one of the numbers that every step reports.

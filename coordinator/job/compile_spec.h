@@ -39,8 +39,13 @@ struct OptimizerSpec {
   std::string op = "sgd";          // name of the optimizer's update rule
   double learning_rate = 0.01;     // the constant learning rate; used if there is no schedule
   ScheduleSpec schedule;
-  // The value of every parameter of the optimizer class, by Keras's name; booleans are 0 or 1.
+  // The value of every parameter of the optimizer class, by Keras's name; booleans are 0 or 1. A
+  // rare parameter (RuleParameter) is absent while it has its default.
   std::map<std::string, double> parameters;
+  // Variables whose names contain one of these texts have no weight decay.
+  std::vector<std::string> exclude_from_weight_decay;
+  // Of Muon: variables whose names contain one of these texts are updated as by AdamW.
+  std::vector<std::string> exclude_layers;
   ClippingSpec clipping;
   // The sparse mode ("lazy") of variables by name; the entry "" holds for all variables. A variable
   // without an entry is dense_exact.

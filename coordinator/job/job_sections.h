@@ -13,7 +13,7 @@ namespace cohort {
 
 // Reads the section `compile`. `keras` is the major version of Keras that wrote the model, or 0.
 void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile);
-void ReadOptimizer(const JsonPlace& place, OptimizerSpec& spec);
+void ReadOptimizer(const JsonPlace& place, int keras, OptimizerSpec& spec);
 void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec);
 void ReadData(ObjectReader& reader, DataSpec& data);
 void ReadStrategy(ObjectReader& reader, StrategySpec& strategy);

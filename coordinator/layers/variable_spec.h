@@ -23,6 +23,8 @@ struct VariableSpec {
   proto::Initializer initializer;  // an empty op means no initial value
   bool trainable = true;
   proto::SparseMode sparse = proto::DENSE_EXACT;  // the sparse mode of the variable's update rule
+  // The variable's update rule, without the sparse mode, if it differs from that of the others.
+  std::optional<proto::UpdateRule> rule = std::nullopt;
   // Set for a variable whose rows have keys; the shape is then [kKeyBuckets, width].
   std::optional<proto::DynamicTable> dynamic = std::nullopt;
   // The aggregation of values that the closures of a synchronous round assign or add to the

@@ -42,8 +42,8 @@ struct ModelPrograms {
   std::vector<int64_t> metric_sizes;  // the number of elements of each metric's state
   // The names of the values that train_step and eval_step fetch: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
-  // The update rule of every trainable variable, without the sparse mode, which each variable has
-  // itself.
+  // The update rule of every trainable variable that has none of its own, without the sparse mode,
+  // which each variable has itself.
   proto::UpdateRule update_rule;
   // The transform that data sets apply to the labels after the job's pipeline, if the loss takes
   // classes. Integer labels [N] are checked and stay unchanged.

@@ -1,8 +1,12 @@
 #include "coordinator/model/optimizer.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/nearest_names.h"
@@ -37,6 +41,47 @@ absl::Status CheckNames(const OptimizerSpec& optimizer,
   return absl::OkStatus();
 }
 
+bool HasPart(const std::string& name, const std::vector<std::string>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const std::string& part) { return absl::StrContains(name, part); });
+}
+
+// Returns whether Muon orthogonalises the updates of this variable. It leaves all that is no
+// matrix, embeddings and excluded layers to AdamW.
+bool IsMuonMatrix(const OptimizerSpec& muon, const VariableSpec& variable) {
+  if (variable.shape.rank() != 2 || HasPart(variable.name, muon.exclude_layers)) return false;
+  const bool is_embedding = absl::StrContains(absl::AsciiStrToLower(variable.name), "embedding");
+  return !is_embedding || muon.parameters.at("exclude_embeddings") == 0;
+}
+
+// Returns the AdamW by which Muon updates other variables.
+OptimizerSpec AdamOf(const OptimizerSpec& muon) {
+  OptimizerSpec adam = muon;
+  adam.op = "adam";
+  const std::map<std::string, double>& given = muon.parameters;
+  adam.parameters = {{"beta_1", given.at("adam_beta_1")},
+                     {"beta_2", given.at("adam_beta_2")},
+                     {"epsilon", given.at("epsilon")},
+                     {"weight_decay", given.at("adam_weight_decay")},
+                     {"learning_rate_ratio", given.at("adam_lr_ratio")}};
+  for (const char* shared : {"use_ema", "ema_momentum", "ema_overwrite_frequency", "ema_from_start",
+                             "gradient_accumulation_steps"}) {
+    if (const auto found = given.find(shared); found != given.end()) adam.parameters.insert(*found);
+  }
+  return adam;
+}
+
+// Returns the rule of a variable if it differs from that of the other variables.
+std::optional<proto::UpdateRule> OwnRule(const OptimizerSpec& optimizer,
+                                         const VariableSpec& variable) {
+  const bool by_adam = optimizer.op == "muon" && !IsMuonMatrix(optimizer, variable);
+  const bool keeps = HasPart(variable.name, optimizer.exclude_from_weight_decay);
+  if (!by_adam && !keeps) return std::nullopt;
+  OptimizerSpec own = by_adam ? AdamOf(optimizer) : optimizer;
+  if (keeps) own.parameters["weight_decay"] = 0;
+  return MakeUpdateRule(own);
+}
+
 }  // namespace
 
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer) {
@@ -57,9 +102,11 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
     return absl::InvalidArgumentError("the model has nothing to train; give it a Dense layer");
   }
   RETURN_IF_ERROR(CheckNames(optimizer, variables));
-  proto::UpdateRule rule = MakeUpdateRule(optimizer);
+  const proto::UpdateRule common = MakeUpdateRule(optimizer);
   for (VariableSpec& variable : variables) {
     if (!variable.trainable) continue;
+    variable.rule = OwnRule(optimizer, variable);
+    proto::UpdateRule rule = variable.rule.value_or(common);
     auto found = optimizer.sparse_updates.find(variable.name);
     // A variable without a sparse mode of its own uses the mode under "", which is for all
     // variables.
@@ -69,6 +116,11 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
     const std::string context = absl::StrCat("compile.optimizer: variable '", variable.name, "'");
     const absl::StatusOr<UpdateRuleSpec> described = DescribeUpdateRule(rule);
     RETURN_IF_ERROR(Annotate(described.status(), context));
+    if (variable.dynamic.has_value() && described->whole) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(context, " is a dynamic table, and ", optimizer.class_name,
+                       " computes with the whole variable; take another optimizer"));
+    }
     // A sweeping rule changes every row in each step, and a dynamic table has no list of all rows.
     if (!variable.dynamic.has_value() || !described->sweeps) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -16,7 +16,9 @@ namespace cohort {
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer);
 
 // Checks that at least one variable is trainable, and sets the variables' sparse modes; neither
-// depends on any shape. Errors: INVALID_ARGUMENT if no variable is trainable, for a name that is
+// depends on any shape. Sets the rules of variables that the optimizer treats in another way than
+// the rest: those that exclude_from_weight_decay names, and those that Muon leaves to AdamW.
+// Errors: INVALID_ARGUMENT if no variable is trainable, for a name that is
 // not a trainable variable's, and for a mode that the optimizer or a dynamic table does not
 // support.
 absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables);

@@ -76,6 +76,7 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   // all of them again.
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
+  if (partitioner != nullptr) ExplainWholes(plan);
   CutPieces(plan);
   plan.train_step = model.train_step;
   // Only the train step is compressed. Evaluation and prediction read the exact values.

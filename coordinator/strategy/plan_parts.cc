@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/update_rule.h"
 #include "common/wire/frame_limits.h"
 #include "coordinator/strategy/variable_pieces.h"
 
@@ -55,8 +56,11 @@ void KeepOn(const std::string& device, const ModelPrograms& model, Plan& plan) {
   for (size_t i = 0; i < plan.variables.size(); ++i) {
     const VariableSpec& variable = model.variables[i];
     proto::VariableLayout& layout = plan.variables[i];
+    // A rule that runs on the processor keeps its variable in the processor's memory.
+    const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
     const bool kept = variable.trainable && variable.dtype == DType::kFloat32 &&
-                      !tables.contains(variable.name) && layout.replicas() == 0;
+                      !tables.contains(variable.name) && layout.replicas() == 0 && rule.ok() &&
+                      !rule->on_processor;
     if (kept) layout.set_device(device);
     for (int slice = 0; slice < layout.slices_size(); ++slice, ++piece) {
       if (kept) plan.placement[piece].reason = absl::StrCat("it is trained on ", device);
@@ -75,7 +79,7 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
   for (const VariableSpec& variable : model.variables) {
     proto::UpdateRule rule;
     if (variable.trainable) {
-      rule = model.update_rule;
+      rule = variable.rule.value_or(model.update_rule);
       rule.set_sparse(variable.sparse);
     } else {
       rule.set_op("assign_add");  // the rule of variables that no optimizer updates
@@ -84,6 +88,18 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
     layouts.push_back(std::move(layout));
   }
   return layouts;
+}
+
+void ExplainWholes(Plan& plan) {
+  size_t piece = 0;
+  for (const proto::VariableLayout& layout : plan.variables) {
+    const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
+    for (int slice = 0; slice < layout.slices_size(); ++slice, ++piece) {
+      if (!rule.ok() || !rule->whole) continue;
+      absl::StrAppend(&plan.placement[piece].reason, "; not cut into slices, because ",
+                      layout.rule().op(), " computes with the whole variable");
+    }
+  }
 }
 
 void CutPieces(Plan& plan) {

@@ -23,6 +23,10 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
 // variables of the plan must have their homes.
 void CutPieces(Plan& plan);
 
+// Adds to the placement of each variable that a partitioner must not cut why it is whole. The
+// placement has one entry per slice, in the order of the variables.
+void ExplainWholes(Plan& plan);
+
 // Returns the program with one replica on each of `devices`.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 

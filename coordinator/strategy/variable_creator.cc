@@ -8,7 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
+#include "common/program/update_rule.h"
 #include "common/tensor/slice_spec.h"
+#include "common/wire/frame_limits.h"
 #include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
@@ -48,6 +50,25 @@ absl::Status CheckSynchronization(const VariableSpec& spec, const proto::UpdateR
       static_cast<int>(spec.synchronization), "; there are AUTO, NONE, ON_WRITE and ON_READ"));
 }
 
+// Checks a variable whose rule computes with the whole of it: it is one slice, and a slice must fit
+// into a message.
+absl::Status CheckWhole(const VariableSpec& spec, const proto::UpdateRule& rule) {
+  const absl::StatusOr<UpdateRuleSpec> described = DescribeUpdateRule(rule);
+  if (!described.ok()) return absl::OkStatus();  // the parameter server will refuse the rule
+  const std::string variable = absl::StrCat("variable '", spec.name, "'");
+  RETURN_IF_ERROR(Annotate(CheckRuleFits(rule, spec.shape), variable));
+  if (!described->whole) return absl::OkStatus();
+  const char* const what = spec.dynamic.has_value() ? " is a dynamic table" : " is too large";
+  const auto elements_max = static_cast<double>(kCallBytesMax / sizeof(float));
+  double elements = 1;
+  for (const int64_t dim : spec.shape.dims()) elements *= static_cast<double>(dim);
+  if (!spec.dynamic.has_value() && elements <= elements_max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(variable, what, ", and the optimizer ", rule.op(),
+                   " computes with the whole variable, which must be a slice of at most ",
+                   kCallBytesMax >> 20, " MiB; take another optimizer"));
+}
+
 // Returns the shape of the tensor whose rows are the values of all replicas.
 Shape WithReplicas(const Shape& shape, int64_t replicas) {
   std::vector<int64_t> dims = {replicas};
@@ -62,7 +83,11 @@ VariableCreator::VariableCreator(std::vector<int> ps,
                                  PlacementPolicy policy)
     : partitioner_(std::move(partitioner)), ps_(std::move(ps)), placer_(ps_, policy) {}
 
-absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) const {
+absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec,
+                                                   const proto::UpdateRule& rule) const {
+  const absl::StatusOr<UpdateRuleSpec> described = DescribeUpdateRule(rule);
+  // The parameter server refuses a rule that is not known here.
+  if (described.ok() && described->whole) return 1;
   // Each ps gets a slice of a dynamic table, with a share of its keys.
   if (spec.dynamic.has_value()) return static_cast<int64_t>(ps_.size());
   if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;
@@ -133,7 +158,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
     return absl::InvalidArgumentError(
         absl::StrCat("variable '", spec.name, "' has no initial value; give it an initializer"));
   } else if (!of_replicas) {
-    ASSIGN_OR_RETURN(slices, NumSlices(spec));
+    ASSIGN_OR_RETURN(slices, NumSlices(spec, rule));
   }
 
   proto::VariableLayout layout;
@@ -148,6 +173,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   layout.set_aggregation(spec.aggregation);
   // A row is never cut, so each row must fit into one message.
   RETURN_IF_ERROR(CheckRowBytes(layout));
+  RETURN_IF_ERROR(CheckWhole(spec, rule));
   const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
   if (slices > 0) {
     for (const RowRange& range : DivRows(rows, slices)) {

@@ -53,17 +53,19 @@ class VariableCreator {
   VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner,
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
-  // Makes the layout of a variable. Errors: INVALID_ARGUMENT for a name that was used before, a
-  // dimension below 1, a missing initial value, an aggregation or synchronization that does not
-  // fit, an invalid answer of the partitioner, or a row that is too large for a message; NOT_FOUND
-  // if `colocate_with` names no variable or slice; FAILED_PRECONDITION if `colocate_with` names a
-  // variable with several slices.
+  // Makes the layout of a variable. A variable whose rule computes with the whole of it has one
+  // slice, whatever the partitioner says. Errors: INVALID_ARGUMENT for a name that was used before,
+  // a dimension below 1, a missing initial value, an aggregation or synchronization that does not
+  // fit, a rule that computes with the whole variable and a variable that is a dynamic table, of
+  // another shape than the rule takes, or too large for a message, an invalid answer of the
+  // partitioner, or a row that is too large for a message; NOT_FOUND if `colocate_with` names no
+  // variable or slice; FAILED_PRECONDITION if `colocate_with` names a variable with several slices.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);
 
  private:
-  absl::StatusOr<int64_t> NumSlices(const VariableSpec& spec) const;
+  absl::StatusOr<int64_t> NumSlices(const VariableSpec& spec, const proto::UpdateRule& rule) const;
   // Chooses the ps of slice number `slice`, and returns its task index.
   uint32_t Place(const VariableSpec& spec, int slice, int64_t bytes);
   absl::StatusOr<uint32_t> ColocatedPs(const VariableSpec& spec, const std::string& with) const;

@@ -99,9 +99,10 @@ void CutAt(const std::map<std::string, std::vector<int64_t>>& starts,
 
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout) {
   // Never cut are dynamic tables, variables with one value per replica, variables in the memory of
-  // a device, and scalars.
+  // a device, variables whose rule computes with the whole of them, and scalars.
+  const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   const bool is_cut = !layout.has_dynamic() && layout.replicas() == 0 && layout.device().empty() &&
-                      layout.dims_size() > 0;
+                      layout.dims_size() > 0 && !(rule.ok() && rule->whole);
   const auto rows_max = static_cast<int64_t>(
       std::max<size_t>(1, slice_bytes_max / std::max<size_t>(RowBytes(layout), 1)));
   google::protobuf::RepeatedPtrField<proto::SliceHome> slices;
@@ -145,8 +146,12 @@ int64_t PieceBytes(const proto::VariableLayout& layout, int slice) {
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {
-    bytes = PlusBytes(bytes,
-                      Times(slot.per_row ? rows : elements, static_cast<int64_t>(sizeof(float))));
+    int64_t of_slot = slot.per_row ? rows : elements;
+    // Such a slot has one element for each sum over a dimension (ShapeOfSlot).
+    if (slot.without_dim > 0 && layout.dims_size() > 1) {
+      of_slot /= std::max<int64_t>(layout.dims(layout.dims_size() - slot.without_dim), 1);
+    }
+    bytes = PlusBytes(bytes, Times(of_slot, static_cast<int64_t>(sizeof(float))));
   }
   return bytes;
 }

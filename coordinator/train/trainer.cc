@@ -388,9 +388,10 @@ void Trainer::SummarizeProgress() {
 absl::Status Trainer::TakeAverages() {
   if (ParameterOf(model_.update_rule, "use_ema") == 0) return absl::OkStatus();
   std::vector<proto::VariableLayout> averaged;
-  // Only variables whose update rule is the optimizer's have moving averages.
+  // All variables that the optimizer trains have moving averages. Some may have a rule of their
+  // own, such as the biases under Muon.
   for (const proto::VariableLayout& layout : plan_.variables) {
-    if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
+    if (layout.rule().op() != "assign_add") averaged.push_back(layout);
   }
   return coordinator_.AssignAverages(averaged);
 }

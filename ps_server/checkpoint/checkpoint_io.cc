@@ -281,7 +281,7 @@ absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapsh
   for (size_t i = 0; i < snapshot.slots.size(); ++i) {
     const SlotSpec& slot = layout.rule_spec.slots[i];
     RETURN_IF_ERROR(held.Add(SlotTensorName(layout, slot.name),
-                             {DType::kFloat32, layout.full_shape_of(slot)}, layout.rows,
+                             {DType::kFloat32, layout.full_shape_of(slot)}, layout.rows_of(slot),
                              std::move(snapshot.slots[i])));
   }
   return AddWhole(held, HistoryTensorName(layout.variable, layout.rows.begin),
@@ -326,7 +326,7 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
     for (const SlotSpec& slot : layout.rule_spec.slots) {
       const std::string name = SlotTensorName(layout, slot.name);
       if (!TakesSlot(tensors, source, slot, name)) continue;
-      plan.push_back({name, DType::kFloat32, layout.full_shape_of(slot), layout.rows});
+      plan.push_back({name, DType::kFloat32, layout.full_shape_of(slot), layout.rows_of(slot)});
     }
   }
   if (history.has_value()) plan.push_back(*std::move(history));

@@ -87,12 +87,29 @@ absl::Status CheckReplicas(const SliceLayout& whole, int slices) {
                    shape.ToString(), " in ", slices, " under ", whole.rule.op()));
 }
 
+// Checks that a rule that needs the whole variable has it: in one slice, and not as a table.
+absl::Status CheckWhole(const SliceLayout& whole, int slices) {
+  RETURN_IF_ERROR(CheckRuleFits(whole.rule, whole.full_shape));
+  if (!whole.rule_spec.whole) return absl::OkStatus();
+  if (slices == 1 && !whole.dynamic.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "update rule '", whole.rule.op(), "' computes with the whole variable, and it is ",
+      whole.dynamic.has_value() ? "a dynamic table" : "in several slices",
+      "; leave it in one slice, or take another optimizer"));
+}
+
 absl::Status CheckDevice(const SliceLayout& whole) {
   if (whole.device.empty()) return absl::OkStatus();
   if (!IsGpu(whole.device)) {
     return absl::InvalidArgumentError(
         absl::StrCat("it is to be in the memory of '", whole.device,
                      "', which is not a GPU: name gpu:0, or nothing for the processor's"));
+  }
+  if (whole.rule_spec.on_processor) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it is to be in the memory of ", whole.device, ", but update rule '", whole.rule.op(),
+        "' with its parameters runs on the processor alone: leave the "
+        "device out"));
   }
   if (whole.dtype == DType::kFloat32 && !whole.dynamic.has_value() && whole.replicas == 0) {
     return absl::OkStatus();
@@ -136,6 +153,7 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   whole.replicas = layout.replicas();
   whole.device = layout.device();
   RETURN_IF_ERROR(CheckReplicas(whole, layout.slices_size()));
+  RETURN_IF_ERROR(CheckWhole(whole, layout.slices_size()));
   RETURN_IF_ERROR(CheckDevice(whole));
   RETURN_IF_ERROR(CheckAggregation(whole.aggregation, whole.dtype));
   return whole;
@@ -179,11 +197,17 @@ absl::StatusOr<std::vector<SliceLayout>> Cut(const SliceLayout& whole,
 Shape SliceLayout::shape() const { return RowsOf(full_shape, rows); }
 
 Shape SliceLayout::full_shape_of(const SlotSpec& slot) const {
-  return slot.per_row && full_shape.rank() > 1 ? Shape{full_shape.dim(0)} : full_shape;
+  return ShapeOfSlot(slot, full_shape);
+}
+
+RowRange SliceLayout::rows_of(const SlotSpec& slot) const {
+  // A rule with such a slot has variables of a single slice (CheckWhole).
+  if (slot.without_dim == 0 || full_shape.rank() < 2) return rows;
+  return {0, full_shape_of(slot).dim(0)};
 }
 
 Shape SliceLayout::shape_of(const SlotSpec& slot) const {
-  return RowsOf(full_shape_of(slot), rows);
+  return RowsOf(full_shape_of(slot), rows_of(slot));
 }
 
 size_t SliceLayout::row_width() const {

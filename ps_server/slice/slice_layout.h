@@ -59,6 +59,8 @@ struct SliceLayout {
   // (shape_of).
   Shape full_shape_of(const SlotSpec& slot) const;
   Shape shape_of(const SlotSpec& slot) const;
+  // Returns the rows of full_shape_of(slot) that belong to this slice.
+  RowRange rows_of(const SlotSpec& slot) const;
   // Returns the number of elements in a row, at least 1. In a scalar or a vector, each element is a
   // row.
   size_t row_width() const;
@@ -72,9 +74,10 @@ struct SliceLayout {
 
 // Returns the slices of a variable in the order of their rows. Errors: INVALID_ARGUMENT that names
 // the variable and the field, for no name, an unknown type, a negative or overflowing shape, slices
-// that leave a gap or overlap, an unknown rule or initializer, a rule that does not fit the type, a
-// device that is not a GPU, or a kind of variable that cannot be kept on a GPU; for a dynamic table
-// also the errors of RowLayout and CheckRowPolicy.
+// that leave a gap or overlap, an unknown rule or initializer, a rule that does not fit the type or
+// the shape, several slices under a rule that needs the whole variable, a device that is not a GPU,
+// or a kind of variable that cannot be kept on a GPU; for a dynamic table also the errors of
+// RowLayout and CheckRowPolicy.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
 // Returns whether two layouts are equal apart from their initializers, which matter only when a

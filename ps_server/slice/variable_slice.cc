@@ -9,7 +9,7 @@
 #include "common/base/prefetch.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
-#include "common/runtime/update/sparse_update.h"
+#include "ps_server/slice/whole_update.h"
 
 namespace cohort {
 
@@ -361,6 +361,7 @@ UpdateStep VariableSlice::StepOf(const SlicePush& context) const {
   step.learning_rate = context.learning_rate;
   step.step = context.step;
   step.row_width = slot_widths_.row;
+  step.matrix = MatrixOf(layout_.full_shape);
   for (const size_t width : slot_widths_.slots) {
     const size_t in_row = slot_widths_.row / width;
     step.slots.push_back({{nullptr, in_row}, {nullptr, in_row}});
@@ -369,6 +370,7 @@ UpdateStep VariableSlice::StepOf(const SlicePush& context) const {
 }
 
 void VariableSlice::ApplyFloatsLocked(PayloadCursor& gradient, const SlicePush& context) {
+  if (layout_.rule_spec.whole) return ApplyWholeLocked(gradient, context);
   UpdateStep step = StepOf(context);
   PageWriter writer(value_, slots_, slot_widths_.slots);
   if (memory_->in_one_piece()) {
@@ -413,6 +415,7 @@ void VariableSlice::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, Payload
   const auto* const floats =
       reinterpret_cast<const float*>(gradient.NextWhole(rows.size() * RowBytes(), copy));
   const MergedRows merged(here, {floats, rows.size() * width}, width);
+  if (layout_.rule_spec.whole) return ApplyWholeRowsLocked(merged, context);
   UpdateStep step = StepOf(context);
   // An update rule that sweeps also changes the rows without a gradient, so it writes new pages.
   // Any other rule changes only the given rows, in place.
@@ -428,6 +431,23 @@ void VariableSlice::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, Payload
   UpdateSomeRows(*kernel_, merged, step,
                  [&](size_t row, RowUpdate& place) { places.Find(row, place); });
   copied_bytes_ += places.copied_bytes();
+}
+
+void VariableSlice::ApplyWholeLocked(PayloadCursor& gradient, const SlicePush& context) {
+  if (num_bytes_ == 0) return;
+  std::shared_ptr<Buffer> copy;
+  const size_t count = num_bytes_ / sizeof(float);
+  const auto* const floats = reinterpret_cast<const float*>(gradient.NextWhole(num_bytes_, copy));
+  UpdateStep step = StepOf(context);
+  step.gradient = {floats, count};
+  UpdateWhole(*kernel_, step, value_, slots_);
+}
+
+void VariableSlice::ApplyWholeRowsLocked(const MergedRows& gradients, const SlicePush& context) {
+  const std::vector<float> all = WithAllRows(gradients, num_bytes_ / sizeof(float));
+  UpdateStep step = StepOf(context);
+  step.gradient = all;
+  UpdateWhole(*kernel_, step, value_, slots_);
 }
 
 template <typename T>

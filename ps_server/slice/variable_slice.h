@@ -22,6 +22,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/runtime/update/sparse_update.h"
 #include "common/runtime/update/update_kernel.h"
 #include "common/runtime/update/variable_memory.h"
 #include "common/tensor/tensor.h"
@@ -253,6 +254,11 @@ class VariableSlice {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyFloatRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                             const SlicePush& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Apply a gradient of all rows, or of some rows, under a rule that needs the whole variable.
+  void ApplyWholeLocked(PayloadCursor& gradient, const SlicePush& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyWholeRowsLocked(const MergedRows& gradients, const SlicePush& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename T>
   void AddLocked(PayloadCursor& gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename T>

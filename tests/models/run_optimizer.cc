@@ -35,8 +35,9 @@ json ModelWithThreeVariables() {
           {"config", {{"layers", {input, convolution, flatten, dense}}}}};
 }
 
-// The variables of the case in the order of the model's.
+// The variables of the case in the order of the model's, and the model's in that of the case.
 constexpr size_t kCaseOrder[] = {2, 0, 1};
+constexpr size_t kModelOrder[] = {1, 2, 0};
 
 proto::ComponentSpec ComponentOf(DType dtype, std::vector<int64_t> dims) {
   proto::ComponentSpec component;
@@ -54,7 +55,7 @@ class CaseVariable {
     ASSIGN_OR_RETURN(variable.spec_, DescribeUpdateRule(rule));
     ASSIGN_OR_RETURN(variable.kernel_, MakeUpdateKernel(rule));
     for (const SlotSpec& slot : variable.spec_.slots) {
-      Tensor made(DType::kFloat32, start.shape());
+      Tensor made(DType::kFloat32, ShapeOfSlot(slot, start.shape()));
       const absl::Span<float> values = SpanOf(made);
       std::fill(values.begin(), values.end(), slot.initial_value);
       variable.slots_.push_back(slot.starts_as_value ? start.Clone() : std::move(made));
@@ -71,6 +72,7 @@ class CaseVariable {
     update.step = step;
     update.row_width = static_cast<size_t>(value_.num_elements() /
                                            (value_.shape().rank() > 0 ? value_.shape().dim(0) : 1));
+    update.matrix = MatrixOf(value_.shape());
     kernel_->Apply(update);
   }
 
@@ -158,8 +160,10 @@ class OptimizerRun {
   // Returns the first difference, or "".
   absl::StatusOr<std::string> Run(CaseKernels kernels) {
     for (const GoldenTensor& weight : weights_) {
-      ASSIGN_OR_RETURN(CaseVariable variable,
-                       CaseVariable::Make(programs_.update_rule, ToTensor(weight)));
+      const VariableSpec& spec = programs_.variables[kModelOrder[variables_.size()]];
+      ASSIGN_OR_RETURN(
+          CaseVariable variable,
+          CaseVariable::Make(spec.rule.value_or(programs_.update_rule), ToTensor(weight)));
       variables_.push_back(std::move(variable));
     }
     const auto steps = static_cast<size_t>(gradients_.at(0).shape.dim(0));
@@ -213,8 +217,9 @@ class OptimizerRun {
 
 Verdict RunOptimizerCase(const ModelCase& one, CaseKernels kernels) {
   json form = ClassFormOf(one);
-  const absl::StatusOr<JobSpec> job =
-      ParseCaseJob(ModelWithThreeVariables(), {{"optimizer", std::move(form)}});
+  json model = ModelWithThreeVariables();
+  if (absl::StartsWith(one.version, "k2")) model["keras_version"] = "2.15.0";
+  const absl::StatusOr<JobSpec> job = ParseCaseJob(model, {{"optimizer", std::move(form)}});
   if (!job.ok()) return Verdict::Refused(job.status());
   proto::ElementSpec batch;
   *batch.add_components() = ComponentOf(DType::kFloat32, {1, 2, 2, 1});

@@ -317,6 +317,18 @@ TEST(Training, ClippingDoesNotDependOnSlices) {
   }
 }
 
+// Norms and means of a slice would give another training.
+TEST(Training, OptimizersOfWholeVariablesDoNotDependOnThePartitioner) {
+  for (const char* class_name : {"Lamb", "Adafactor", "Muon"}) {
+    const std::string optimizer = Optimizer(class_name, R"("learning_rate": 0.01)");
+    const double loss = LossInOrder({optimizer});
+    EXPECT_NEAR(LossInOrder({optimizer, "strategy.partitioner.class_name=FixedShardsPartitioner",
+                             "strategy.partitioner.config.num_shards=5"}),
+                loss, 1e-6 * loss)
+        << class_name;
+  }
+}
+
 // As Keras's fit does at its end. With a momentum of 1 the average stays what the variables were
 // after the first step, which has no rate.
 TEST(Training, EndsWithTheMovingAverages) {
@@ -324,6 +336,8 @@ TEST(Training, EndsWithTheMovingAverages) {
   EXPECT_LT(LossInOrder({Optimizer("SGD", RateFrom(0, 0.1))}), untrained / 1.1);
   const std::string averaged = RateFrom(0, 0.1) + R"(, "use_ema": true, "ema_momentum": 1)";
   EXPECT_NEAR(LossInOrder({Optimizer("SGD", averaged)}), untrained, 1e-6);
+  // Muon's biases have a rule of their own.
+  EXPECT_NEAR(LossInOrder({Optimizer("Muon", averaged)}), untrained, 1e-6);
 }
 
 // A worker dies in the middle of a job: no step is lost, none counts twice.

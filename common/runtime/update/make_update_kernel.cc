@@ -1,13 +1,15 @@
 #include "common/runtime/update/make_update_kernel.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/runtime/update/optimizer_kernel.h"
+#include "common/runtime/update/whole_kernels.h"
 
 // Sources of the formulas: keras/src/optimizers/{sgd,adagrad,rmsprop,adam,adamax,nadam,adadelta,
 // ftrl}.py, `update_step`; weight decay and averages are in base_optimizer.py. Keras differs from
@@ -230,7 +232,8 @@ class AdamKernel : public OptimizerKernel {
   explicit AdamKernel(const KernelOptions& options)
       : OptimizerKernel(options),
         betas_(options.rule),
-        amsgrad_(ParameterOf(options.rule, "amsgrad") != 0) {}
+        amsgrad_(ParameterOf(options.rule, "amsgrad") != 0),
+        learning_rate_ratio_(ParameterOf(options.rule, "learning_rate_ratio")) {}
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
@@ -255,12 +258,39 @@ class AdamKernel : public OptimizerKernel {
 
   // Returns alpha of Adam's formula (updates.h): the learning rate times both bias corrections.
   double Alpha(const UpdateStep& step) const {
-    return step.learning_rate * std::sqrt(Betas::Correction(betas_.second, step.step)) /
+    return step.learning_rate * learning_rate_ratio_ *
+           std::sqrt(Betas::Correction(betas_.second, step.step)) /
            Betas::Correction(betas_.first, step.step);
   }
 
   const Betas betas_;
   const bool amsgrad_;
+  const double learning_rate_ratio_;
+};
+
+// The kernel of Lion. A rule with missed steps is refused (DescribeUpdateRule).
+class LionKernel : public OptimizerKernel {
+ public:
+  explicit LionKernel(const KernelOptions& options)
+      : OptimizerKernel(options),
+        beta_1_(ParameterOf(options.rule, "beta_1")),
+        beta_2_(ParameterOf(options.rule, "beta_2")) {}
+
+ private:
+  void ApplyRule(const UpdateStep& step) const override {
+    Run(&UpdatesLaunches::lion, {SpanOf(step),
+                                 Slot(step, 0),
+                                 {static_cast<float>(step.learning_rate),
+                                  static_cast<float>(beta_1_), static_cast<float>(1 - beta_1_),
+                                  static_cast<float>(beta_2_), static_cast<float>(1 - beta_2_)}});
+  }
+
+  void CatchUp(const UpdateStep&, const MissedSteps&) const override {
+    COHORT_CHECK(false, "no missed steps under lion");
+  }
+
+  const double beta_1_;
+  const double beta_2_;
 };
 
 class AdamaxKernel : public OptimizerKernel {
@@ -297,19 +327,25 @@ class AdamaxKernel : public OptimizerKernel {
 // bias correction of step t needs the product of the momenta up to t: beta_1^t f(1) ... f(t). Keras
 // accumulates this product in a variable. This kernel computes the product from t, so that steps
 // may come in any order, also after a restore. From t = 900 on, f(t) is exactly 1 in double and the
-// product of the f no longer changes, so a table up to there serves every t.
+// product of the f no longer changes, so a table up to there serves every t. Keras 2's older Nadam
+// has f(t) = 1 - 0.96^(d t) / 2 with a small schedule_decay d, so its f stays near 1/2 for long.
+// Its product ends as 0: the table then ends where the product no longer changes 1 - product.
 class NadamKernel : public OptimizerKernel {
  public:
   explicit NadamKernel(const KernelOptions& options)
-      : OptimizerKernel(options), betas_(options.rule) {
-    products_[0] = 1;
-    for (size_t t = 1; t < products_.size(); ++t) {
-      products_[t] = products_[t - 1] * Schedule(static_cast<double>(t));
+      : OptimizerKernel(options),
+        betas_(options.rule),
+        schedule_decay_(ParameterOf(options.rule, "schedule_decay")) {
+    constexpr double kNegligible = 1e-20;
+    while (products_.back() > kNegligible) {
+      const double factor = Schedule(static_cast<double>(products_.size()));
+      if (factor == 1) break;
+      products_.push_back(products_.back() * factor);
     }
   }
 
  private:
-  static double Schedule(double t) { return 1 - 0.5 * std::pow(0.96, t); }
+  double Schedule(double t) const { return 1 - 0.5 * std::pow(0.96, schedule_decay_ * t); }
 
   void ApplyRule(const UpdateStep& step) const override {
     Run(&UpdatesLaunches::nadam, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
@@ -340,7 +376,8 @@ class NadamKernel : public OptimizerKernel {
   }
 
   const Betas betas_;
-  std::array<double, 1024> products_;
+  const double schedule_decay_;
+  std::vector<double> products_ = {1};  // of f(1) ... f(t), at index t
 };
 
 // The kernel of assign_add for float variables: no slots, no weight decay, no average.
@@ -361,7 +398,14 @@ class AssignAddKernel : public UpdateKernel {
 absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule,
                                                    CudaStream* stream) {
   ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));
+  if (stream != nullptr && spec.on_processor) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("update rule '", rule.op(),
+                     "' has no kernel on this device; a rule of whole "
+                     "variables, or one that accumulates gradients, runs on the processor"));
+  }
   const KernelOptions options = {rule, spec, stream};
+  if (std::unique_ptr<UpdateKernel> whole = MakeWholeKernel(options)) return whole;
   const std::string& op = rule.op();
   if (op == "sgd") return std::make_unique<SgdKernel>(options);
   if (op == "adagrad" || op == "rowwise_adagrad") return std::make_unique<AdagradKernel>(options);
@@ -370,6 +414,7 @@ absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule
   if (op == "ftrl") return std::make_unique<FtrlKernel>(options);
   if (op == "adam") return std::make_unique<AdamKernel>(options);
   if (op == "adamax") return std::make_unique<AdamaxKernel>(options);
+  if (op == "lion") return std::make_unique<LionKernel>(options);
   if (op == "nadam") return std::make_unique<NadamKernel>(options);
   if (op == "assign_add") return std::make_unique<AssignAddKernel>(stream);
   return absl::InvalidArgumentError(

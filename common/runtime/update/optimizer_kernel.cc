@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <vector>
 
 #include "common/base/check.h"
 
@@ -101,6 +102,10 @@ OptimizerKernel::OptimizerKernel(const KernelOptions& options)
       use_average_(ParameterOf(options.rule, "use_ema") != 0),
       average_share_(static_cast<float>(1 - ParameterOf(options.rule, "ema_momentum"))),
       overwrite_every_(static_cast<uint64_t>(ParameterOf(options.rule, "ema_overwrite_frequency"))),
+      average_from_start_(ParameterOf(options.rule, "ema_from_start") != 0),
+      whole_(options.spec.whole),
+      accumulate_(static_cast<uint64_t>(ParameterOf(options.rule, "gradient_accumulation_steps"))),
+      accumulator_(IndexOfSlot(options.spec, kAccumulatorSlot)),
       last_step_(IndexOfSlot(options.spec, kLastStepSlot)) {}
 
 UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step) const {
@@ -115,7 +120,29 @@ UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step, const MissedSteps& mi
   return span;
 }
 
+void OptimizerKernel::ApplyAccumulated(const UpdateStep& step) const {
+  const SlotSpans& sum = step.slots[static_cast<size_t>(accumulator_)];
+  UpdateStep update = step;
+  // The rule and the average count updates: steps 1 to n are those of update 1, of which step n is
+  // applied.
+  update.step = (step.step - 1) / accumulate_ + 1;
+  if (step.step % accumulate_ != 0) {
+    KeepAll(step);
+    for (size_t i = 0; i < sum.in.size(); ++i) sum.out[i] = sum.in[i] + step.gradient[i];
+    if (use_average_) UpdateAverage(update);
+    return;
+  }
+  std::vector<float> mean(step.gradient.size());
+  const float share = 1.0f / static_cast<float>(accumulate_);
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = (sum.in[i] + step.gradient[i]) * share;
+  update.gradient = mean;
+  ApplyOnce(update);
+  // A rule may have copied the slot, so it is emptied last.
+  std::fill(sum.out.begin(), sum.out.end(), 0.0f);
+}
+
 void OptimizerKernel::Apply(const UpdateStep& step) const {
+  if (accumulator_ >= 0 && !step.gradient.empty()) return ApplyAccumulated(step);
   if (last_step_ < 0 || step.gradient.empty()) return ApplyOnce(step);
   const SlotSpans& last = step.slots[static_cast<size_t>(last_step_)];
   const size_t rows = last.in.size();
@@ -164,7 +191,9 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
 void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   const size_t part = std::max<size_t>(kPartElements / step.row_width, 1) * step.row_width;
   // On a device the loops run over the whole value: to update it in parts would take more launches.
-  if (!use_average_ || stream_ != nullptr || step.gradient.size() <= part) {
+  // A rule that needs the whole variable cannot be applied to parts of it.
+  const bool in_parts = use_average_ && stream_ == nullptr && !whole_;
+  if (!in_parts || step.gradient.size() <= part) {
     ApplyRule(step);
     if (use_average_) UpdateAverage(step);
     return;
@@ -177,13 +206,14 @@ void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   }
 }
 
-// Moves the moving average towards the new value. Step 1 sets the average to the value, as Keras
-// does. Every overwrite_every_ steps the average overwrites the value.
+// Moves the moving average towards the new value. Step 1 sets the average to the value, as Keras 3
+// does, if the rule does not say otherwise. Every overwrite_every_ steps the average overwrites the
+// value.
 void OptimizerKernel::UpdateAverage(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
   span.value_in = step.value_out.data();
   const SlotSpan average = Slot(step, step.slots.size() - 1);
-  if (step.step == 1) {
+  if (step.step == 1 && !average_from_start_) {
     span.value_out = average.out;
     Run(&UpdatesLaunches::keep, {span});
   } else {

@@ -56,8 +56,8 @@ class OptimizerKernel : public UpdateKernel {
     return static_cast<float>(weight_decay_ * step.learning_rate);
   }
   // Returns true if a step consists of the rule alone: the rule keeps neither a moving average nor
-  // the last step of each row.
-  bool is_rule_alone() const { return !use_average_ && last_step_ < 0; }
+  // the last step of each row, and accumulates no gradients.
+  bool is_rule_alone() const { return !use_average_ && last_step_ < 0 && accumulator_ < 0; }
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;
@@ -69,6 +69,9 @@ class OptimizerKernel : public UpdateKernel {
   // Applies `missed` missed steps and then `step` to rows that have all missed the same number of
   // steps.
   void ApplyAfter(uint64_t missed, const UpdateStep& step) const;
+  // Applies `step` if the rule accumulates gradients: keeps the gradient, or updates by the mean of
+  // the last accumulate_ gradients.
+  void ApplyAccumulated(const UpdateStep& step) const;
   void ApplyOnce(const UpdateStep& step) const;
   void UpdateAverage(const UpdateStep& step) const;
 
@@ -79,6 +82,11 @@ class OptimizerKernel : public UpdateKernel {
   const float average_share_;
   // The number of steps after which the average overwrites the value; 0: never.
   const uint64_t overwrite_every_;
+  // Whether step 1 moves the average from the initial value, as in Keras 2, instead of setting it.
+  const bool average_from_start_;
+  const bool whole_;           // whether an update must not be divided into parts
+  const uint64_t accumulate_;  // the number of gradients in an update; 0 or 1: every one
+  const int accumulator_;      // index of the slot kAccumulatorSlot, or -1
   const int last_step_;  // index of the slot kLastStepSlot, or -1 if the rule has no such slot
 };
 

@@ -2,6 +2,12 @@
 
 namespace cohort {
 
+UpdateStep::Matrix MatrixOf(const Shape& shape) {
+  if (shape.rank() < 2) return {};
+  return {static_cast<size_t>(shape.dim(shape.rank() - 2)),
+          static_cast<size_t>(shape.dim(shape.rank() - 1)), true};
+}
+
 void UpdateKernel::ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const {
   const size_t width = step.row_width;
   for (const RowUpdate& row : rows) {

@@ -94,6 +94,7 @@ COHORT_SIMD void RunLoop(const RmspropUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const AdamUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const AdamaxUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const NadamUpdate& update) { LoopOverBody(update); }
+COHORT_SIMD void RunLoop(const LionUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const FtrlUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const AddUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const AverageUpdate& update) { LoopOverBody(update); }

@@ -17,6 +17,7 @@ void RunLoop(const RmspropUpdate& update);
 void RunLoop(const AdamUpdate& update);
 void RunLoop(const AdamaxUpdate& update);
 void RunLoop(const NadamUpdate& update);
+void RunLoop(const LionUpdate& update);
 void RunLoop(const FtrlUpdate& update);
 void RunLoop(const AddUpdate& update);
 void RunLoop(const AverageUpdate& update);

@@ -61,6 +61,7 @@ UpdatesLaunches MakeUpdatesLaunches() {
   launches.adam = Start<AdamUpdate>;
   launches.adamax = Start<AdamaxUpdate>;
   launches.nadam = Start<NadamUpdate>;
+  launches.lion = Start<LionUpdate>;
   launches.ftrl = Start<FtrlUpdate>;
   launches.add = Start<AddUpdate>;
   launches.average = Start<AverageUpdate>;

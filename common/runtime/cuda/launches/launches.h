@@ -98,6 +98,7 @@ struct UpdatesLaunches {
   Launcher<AdamUpdate> adam;
   Launcher<AdamaxUpdate> adamax;
   Launcher<NadamUpdate> nadam;
+  Launcher<LionUpdate> lion;
   Launcher<FtrlUpdate> ftrl;
   Launcher<AddUpdate> add;
   Launcher<AverageUpdate> average;

@@ -221,6 +221,21 @@ struct AdamaxBody {
   }
 };
 
+struct LionBody {
+  LionUpdate update;
+
+  COHORT_BODY void operator()(int64_t i) const {
+    const auto& [span, m, rates] = update;
+    const float g = span.gradient[i];
+    const float old = m.in[i];
+    const float mixed = old * rates.beta_1 + g * rates.one_minus_beta_1;
+    // A NaN has no sign; it must not become a step of some size.
+    const float sign = mixed > 0 ? 1.0f : mixed < 0 ? -1.0f : mixed;
+    m.out[i] = old * rates.beta_2 + g * rates.one_minus_beta_2;
+    span.value_out[i] = ValueAt(span, i) - rates.learning_rate * sign;
+  }
+};
+
 struct NadamBody {
   NadamUpdate update;
 
@@ -248,6 +263,7 @@ COHORT_INLINE KeepBody BodyOf(const KeepUpdate& update) { return {update}; }
 COHORT_INLINE AdadeltaBody BodyOf(const AdadeltaUpdate& update) { return {update}; }
 COHORT_INLINE AdamaxBody BodyOf(const AdamaxUpdate& update) { return {update}; }
 COHORT_INLINE NadamBody BodyOf(const NadamUpdate& update) { return {update}; }
+COHORT_INLINE LionBody BodyOf(const LionUpdate& update) { return {update}; }
 
 template <typename Update, typename Run>
 COHORT_INLINE auto WithBody(const Update& update, const Run& run) {

@@ -154,6 +154,17 @@ struct NadamSlots {
 };
 using NadamUpdate = RuleUpdate<NadamSlots, NadamRates>;
 
+// Lion: v -= lr sign(beta_1 m + (1 - beta_1) g);  m = beta_2 m + (1 - beta_2) g, with the old m in
+// the sign, and sign(0) = 0.
+struct LionRates {
+  float learning_rate;
+  float beta_1;
+  float one_minus_beta_1;
+  float beta_2;
+  float one_minus_beta_2;
+};
+using LionUpdate = RuleUpdate<SlotSpan, LionRates>;
+
 // FTRL: n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
 // v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2);  n = n'.
 // Where the quotient is 0 / 0, v is 0: this element has never had a gradient.

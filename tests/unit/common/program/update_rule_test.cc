@@ -54,6 +54,37 @@ TEST(UpdateRule, HasKerassSlots) {
   EXPECT_EQ(Slots(Rule("assign_add", {})), "");
   EXPECT_EQ(Slots(Rule("rowwise_adagrad", {})), "accumulator=0.1 per row");
   EXPECT_EQ(Slots(Rule("adam", {{"use_ema", 1}})), "m=0 v=0 average=value");
+  EXPECT_EQ(Slots(Rule("lion", {})), "m=0");
+  EXPECT_EQ(Slots(Rule("lamb", {})), "m=0 v=0");
+  EXPECT_EQ(Slots(Rule("adafactor", {})), "r=0 c=0");
+  EXPECT_EQ(Slots(Rule("muon", {})), "momentum=0");
+  EXPECT_EQ(Slots(Rule("adam", {{"gradient_accumulation_steps", 2}, {"use_ema", 1}})),
+            "m=0 v=0 gradient_accumulator=0 average=value");
+  EXPECT_EQ(Slots(Rule("sgd", {{"gradient_accumulation_steps", 1}})), "");
+}
+
+TEST(UpdateRule, AdafactorsSlotsLackADimension) {
+  const std::vector<SlotSpec> slots = DescribeUpdateRule(Rule("adafactor", {}))->slots;
+  EXPECT_EQ(ShapeOfSlot(slots[0], Shape{2, 3, 5}), (Shape{2, 3}));
+  EXPECT_EQ(ShapeOfSlot(slots[1], Shape{2, 3, 5}), (Shape{2, 5}));
+  EXPECT_EQ(ShapeOfSlot(slots[1], Shape{3, 5}), (Shape{5}));
+  EXPECT_EQ(ShapeOfSlot(slots[0], Shape{7}), (Shape{7}));
+  EXPECT_EQ(ShapeOfSlot(slots[1], Shape{}), (Shape{}));
+}
+
+TEST(UpdateRule, SaysWhatItNeedsOfTheVariable) {
+  for (const char* op : {"adafactor", "lamb", "muon"}) {
+    EXPECT_TRUE(DescribeUpdateRule(Rule(op, {}))->whole) << op;
+    EXPECT_TRUE(DescribeUpdateRule(Rule(op, {}))->on_processor) << op;
+  }
+  EXPECT_FALSE(DescribeUpdateRule(Rule("lion", {}))->whole);
+  const auto accumulates = DescribeUpdateRule(Rule("sgd", {{"gradient_accumulation_steps", 3}}));
+  EXPECT_FALSE(accumulates->whole);
+  EXPECT_TRUE(accumulates->on_processor);
+  EXPECT_TRUE(accumulates->sweeps);
+  EXPECT_TRUE(CheckRuleFits(Rule("muon", {}), Shape{3, 4}).ok());
+  EXPECT_FALSE(CheckRuleFits(Rule("muon", {}), Shape{3}).ok());
+  EXPECT_TRUE(CheckRuleFits(Rule("lamb", {}), Shape{3}).ok());
 }
 
 proto::UpdateRule Sparse(proto::UpdateRule rule, proto::SparseMode mode) {
@@ -105,11 +136,16 @@ TEST(UpdateRule, RefusesWhatASparseModeCannotDo) {
               HasSubstr("vhat"));
   EXPECT_THAT(Slots(Sparse(Rule("sgd", {}), static_cast<proto::SparseMode>(7))),
               HasSubstr("sparse mode 7 is unknown"));
+  EXPECT_THAT(Slots(Sparse(Rule("lamb", {}), proto::LAZY)), HasSubstr("the whole variable"));
+  EXPECT_THAT(Slots(Sparse(Rule("lion", {}), proto::LAZY_COMPENSATED)), HasSubstr("sign"));
+  EXPECT_EQ(Slots(Sparse(Rule("lion", {}), proto::LAZY)), "m=0");
+  EXPECT_THAT(Slots(Sparse(Rule("sgd", {{"gradient_accumulation_steps", 2}}), proto::LAZY)),
+              HasSubstr("gradient_accumulation_steps = 2"));
 }
 
 TEST(UpdateRule, NamesWhatIsWrong) {
   using testing::HasSubstr;
-  EXPECT_THAT(Slots(Rule("lion", {})), HasSubstr("unknown optimizer \"lion\""));
+  EXPECT_THAT(Slots(Rule("lynx", {})), HasSubstr("unknown optimizer \"lynx\""));
   EXPECT_THAT(Slots(Rule("sgd", {{"beta_1", 0.9}})), HasSubstr("no parameter \"beta_1\""));
   EXPECT_THAT(Slots(Rule("adam", {{"beta_1", 1}})), HasSubstr("beta_1 = 1"));
   EXPECT_THAT(Slots(Rule("sgd", {{"nesterov", 0.5}})), HasSubstr("0 or 1"));
@@ -118,6 +154,7 @@ TEST(UpdateRule, NamesWhatIsWrong) {
   EXPECT_THAT(Slots(Rule("ftrl", {{"learning_rate_power", 0.5}})), HasSubstr("0 or less"));
   EXPECT_THAT(Slots(Rule("sgd", {{"ema_overwrite_frequency", 1.5}})), HasSubstr("whole number"));
   EXPECT_THAT(Slots(Rule("sgd", {{"ema_overwrite_frequency", 1e300}})), HasSubstr("whole number"));
+  EXPECT_THAT(Slots(Rule("muon", {{"ns_steps", 101}})), HasSubstr("from 0 to 100"));
   EXPECT_THAT(Slots(Rule("assign_add", {{"weight_decay", 1}})), HasSubstr("it has none"));
   proto::UpdateRule twice = Rule("adam", {{"epsilon", 1e-7}});
   *twice.add_parameters() = twice.parameters(0);
@@ -130,7 +167,7 @@ TEST(ParameterOf, TakesTheValueOrTheDefault) {
 }
 
 TEST(ParametersOf, AreNoneOfAnUnknownOperator) {
-  EXPECT_TRUE(ParametersOf("lion").empty());
+  EXPECT_TRUE(ParametersOf("lynx").empty());
   EXPECT_TRUE(ParametersOf("assign_add").empty());
   EXPECT_FALSE(ParametersOf("ftrl").empty());
 }

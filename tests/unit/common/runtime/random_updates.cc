@@ -12,6 +12,7 @@ Parameters RandomParameters(const std::string& op, SequenceRng& rng) {
   const auto pick = [&](std::vector<double> values) { return values[rng.Below(values.size())]; };
   Parameters p;
   for (const RuleParameter& parameter : ParametersOf(op)) {
+    if (parameter.rare) continue;  // not of a formula of its own
     double value = parameter.otherwise;
     if (parameter.range == ParameterRange::kFlag) value = pick({0, 1});
     if (parameter.name == "momentum" || parameter.name == "rho") value = pick({0.5, 0.9, 0.99});

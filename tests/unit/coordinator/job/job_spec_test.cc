@@ -115,7 +115,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "compile.loss={\"class_name\":\"CategoricalCrossentropy\",\"config\":"
       "{\"from_logits\":true,\"label_smoothing\":0.1}}",
       "compile.optimizer={\"class_name\":\"SGD\",\"config\":{\"momentum\":0.9,\"nesterov\":true,"
-      "\"weight_decay\":0.01,\"use_ema\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5,"
+      "\"weight_decay\":0.01,\"exclude_from_weight_decay\":[\"bias\"],\"use_ema\":true,"
+      "\"ema_from_start\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5,"
       "\"sparse_updates\":{\"dense/kernel\":\"lazy\",\"dense/bias\":\"dense_exact\"}}}",
       "compile.metrics=[\"acc\",{\"class_name\":\"CategoricalAccuracy\",\"config\":"
       "{\"name\":\"hits\"}},\"mse\",{\"class_name\":\"AUC\",\"config\":{\"curve\":\"PR\","
@@ -303,8 +304,8 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": \"x\"",
          {"noise_shape", "not supported"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});
-  expect("\"rho\": 0.9", "\"loss_scale_factor\": 2.0",
-         {"config.loss_scale_factor: is 2.0", "not supported"});
+  expect("\"rho\": 0.9", "\"loss_scale_factor\": -2.0",
+         {"config.loss_scale_factor: is -2.0", "above 0"});
   expect("\"rho\": 0.9", "\"clipnorm\": -1", {"config.clipnorm: is -1", "at least 0"});
   expect("\"rho\": 0.9", "\"clipvalue\": 1, \"global_clipnorm\": 1",
          {"config.clipvalue: is given beside global_clipnorm"});

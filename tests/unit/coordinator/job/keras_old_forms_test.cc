@@ -1,7 +1,9 @@
 // What releases of Keras before 3 serialise (public files of 2.0 to 2.15), and keys that look
 // neutral and are not.
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "coordinator/job/job_spec.h"
 #include "gmock/gmock.h"
@@ -132,6 +134,104 @@ TEST(OldKerasForms, LrIsTheLearningRate) {
               HasSubstr("compile.optimizer.config.lr: is -1"));
 }
 
+TEST(OldKerasForms, DecayIsAScheduleOfTheLearningRate) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  const auto job = Parse(layers, Layer("SGD", {{"lr", 0.5}, {"decay", 0.25}}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const ScheduleSpec& schedule = job->compile.optimizer.schedule;
+  EXPECT_EQ(schedule.class_name, "InverseTimeDecay");
+  EXPECT_EQ(schedule.parameters.at("initial_learning_rate"), 0.5);
+  EXPECT_EQ(schedule.parameters.at("decay_steps"), 1);
+  EXPECT_EQ(schedule.parameters.at("decay_rate"), 0.25);
+  const json falling =
+      Layer("InverseTimeDecay",
+            {{"initial_learning_rate", 1.0}, {"decay_steps", 2}, {"decay_rate", 0.5}});
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("SGD", {{"learning_rate", falling}, {"decay", 0.1}}))),
+              HasSubstr("stands beside a schedule"));
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("SGD", {{"decay", -1}}))), HasSubstr("decay: is -1"));
+  // The older Nadam means its momentum by it.
+  const auto nadam = Parse(layers, Layer("Nadam", {{"lr", 0.002}, {"decay", 0.004}}));
+  ASSERT_TRUE(nadam.ok()) << nadam.status();
+  EXPECT_EQ(nadam->compile.optimizer.schedule.class_name, "");
+  EXPECT_EQ(nadam->compile.optimizer.parameters.at("schedule_decay"), 0.004);
+}
+
+TEST(OldKerasForms, OlderClassesDivideByTheRootPlusEpsilon) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  const auto parameters = [&](const char* name, const json& config) {
+    const auto job = Parse(layers, Layer(name, config));
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? job->compile.optimizer.parameters : std::map<std::string, double>();
+  };
+  EXPECT_EQ(parameters("RMSprop", {{"decay", 0.0}})["epsilon_outside_root"], 1);
+  EXPECT_EQ(parameters("RMSprop", {{"is_legacy_optimizer", true}})["epsilon_outside_root"], 1);
+  EXPECT_EQ(parameters("RMSprop", {{"is_legacy_optimizer", false}})["epsilon_outside_root"], 0);
+  // The older kernel for momentum has epsilon under the root.
+  EXPECT_EQ(parameters("RMSprop", {{"decay", 0.0}, {"momentum", 0.5}})["epsilon_outside_root"], 0);
+  auto adagrad = parameters("Adagrad", {{"lr", 0.01}});
+  EXPECT_EQ(adagrad["epsilon_outside_root"], 1);
+  EXPECT_EQ(adagrad["initial_accumulator_value"], 0);
+  adagrad = parameters("Adagrad", {{"decay", 0.0}, {"initial_accumulator_value", 0.1}});
+  EXPECT_EQ(adagrad["initial_accumulator_value"], 0.1);
+}
+
+TEST(OldKerasForms, AveragesOfKeras2MoveFromTheStart) {
+  json keras_2 = Sequential(json::array({Layer("Dense", kDense)}));
+  const json plain = keras_2;
+  keras_2["keras_version"] = "2.15.0";
+  const json averaged = Layer("Adam", {{"use_ema", true}});
+  EXPECT_EQ(Parse(keras_2, averaged)->compile.optimizer.parameters.at("ema_from_start"), 1);
+  EXPECT_FALSE(Parse(keras_2, "adam")->compile.optimizer.parameters.contains("ema_from_start"));
+  EXPECT_FALSE(Parse(plain, averaged)->compile.optimizer.parameters.contains("ema_from_start"));
+}
+
+TEST(OptimizerForms, ALossScaleOptimizerIsTheOneInside) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  const json inner = Layer("Adam", {{"learning_rate", 0.25}});
+  const auto job = Parse(layers, Layer("LossScaleOptimizer", {{"name", "scaled"},
+                                                              {"inner_optimizer", inner},
+                                                              {"initial_scale", 32768.0},
+                                                              {"dynamic_growth_steps", 2000}}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->compile.optimizer.class_name, "Adam");
+  EXPECT_EQ(job->compile.optimizer.learning_rate, 0.25);
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("LossScaleOptimizer", json::object()))),
+              HasSubstr("inner_optimizer"));
+  const json nested = Layer("LossScaleOptimizer", {{"inner_optimizer", inner}});
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("LossScaleOptimizer", {{"inner_optimizer", nested}}))),
+              HasSubstr("LossScaleOptimizer"));
+  EXPECT_TRUE(Parse(layers, Layer("Adam", {{"loss_scale_factor", 8.0}})).ok());
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("Adam", {{"loss_scale_factor", 0}}))),
+              HasSubstr("loss_scale_factor: is 0"));
+}
+
+TEST(OptimizerForms, NamesThatAreLeftOutAreParts) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  const auto job =
+      Parse(layers, Layer("AdamW", {{"exclude_from_weight_decay", json::array({"bias"})}}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->compile.optimizer.exclude_from_weight_decay, std::vector<std::string>({"bias"}));
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("Muon", {{"exclude_layers", json::array({"den.e"})}}))),
+              HasSubstr("no regular expression"));
+}
+
+TEST(OptimizerForms, ClippingOfAccumulatedGradientsIsRefused) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  EXPECT_TRUE(Parse(layers, Layer("Adam", {{"gradient_accumulation_steps", 4}})).ok());
+  EXPECT_THAT(ErrorOf(Parse(layers, Layer("Adam", {{"gradient_accumulation_steps", 4},
+                                                   {"global_clipnorm", 1.0}}))),
+              HasSubstr("clips the mean"));
+}
+
+TEST(OptimizerForms, MuonsNullsLeaveOut) {
+  const json layers = Sequential(json::array({Layer("Dense", kDense)}));
+  const auto job = Parse(layers, Layer("Muon", {{"rms_rate", nullptr}, {"weight_decay", nullptr}}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->compile.optimizer.parameters.at("rms_rate"), 0);
+  EXPECT_EQ(job->compile.optimizer.parameters.at("weight_decay"), 0);
+  EXPECT_EQ(job->compile.optimizer.parameters.at("adam_weight_decay"), 0.004);
+}
+
 TEST(OldKerasForms, ARegularizerIsRecordedIfItAddsSomething) {
   const auto with = [](const json& regularizer) {
     return Parse(Sequential(
@@ -194,8 +294,6 @@ TEST(KeysThatAreNotNeutral, AreRefused) {
   EXPECT_THAT(ErrorOf(Parse(model(dense), "sgd", "categorical_crossentropy",
                             json::array({Layer("CategoricalAccuracy", {{"fn", "mine"}})}))),
               HasSubstr("fn: is \"mine\""));
-  EXPECT_THAT(ErrorOf(Parse(model(dense), Layer("Adagrad", {{"is_legacy_optimizer", true}}))),
-              HasSubstr("epsilon_outside_root"));
   EXPECT_TRUE(Parse(model(dense), Layer("Adam", {{"is_legacy_optimizer", true}})).ok());
   EXPECT_THAT(ErrorOf(Parse(model(Layer("Flatten", {{"dtype", "float16"}})))),
               HasSubstr("not 'float32'"));

@@ -1,6 +1,7 @@
 #include "coordinator/model/model_programs.h"
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -184,14 +185,45 @@ TEST(ModelPrograms, OptimizersBecomeRulesThatThePsKnows) {
       {"rmsprop", "rmsprop"}, {"adam", "adam"},
       {"AdamW", "adam"},      {"adamax", "adamax"},
       {"nadam", "nadam"},     {"adadelta", "adadelta"},
-      {"ftrl", "ftrl"},       {"RowwiseAdagrad", "rowwise_adagrad"}};
+      {"ftrl", "ftrl"},       {"RowwiseAdagrad", "rowwise_adagrad"},
+      {"lion", "lion"},       {"adafactor", "adafactor"},
+      {"lamb", "lamb"},       {"Muon", "muon"}};
   for (const auto& [name, op] : ops) {
     const ModelPrograms programs = *Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
                                           json::array({"accuracy"}), name);
     EXPECT_EQ(programs.update_rule.op(), op);
     EXPECT_TRUE(DescribeUpdateRule(programs.update_rule).ok());
     EXPECT_EQ(ParameterOf(programs.update_rule, "weight_decay"),
-              std::string(name) == "AdamW" ? 0.004 : 0);
+              std::string(name) == "AdamW" || std::string(name) == "Muon" ? 0.004 : 0);
+  }
+}
+
+TEST(ModelPrograms, SomeVariablesHaveRulesOfTheirOwn) {
+  const auto rules = [](const json& optimizer) {
+    std::map<std::string, proto::UpdateRule> by_name;
+    const ModelPrograms programs = *Build(MnistModel(), MnistBatch(), "categorical_crossentropy",
+                                          json::array({"accuracy"}), optimizer);
+    for (const VariableSpec& variable : programs.variables) {
+      by_name[variable.name] = variable.rule.value_or(programs.update_rule);
+    }
+    return by_name;
+  };
+  auto decayed =
+      rules(Layer("AdamW", {{"exclude_from_weight_decay", json::array({"bias", "dense_1/"})}}));
+  EXPECT_EQ(ParameterOf(decayed["dense/kernel"], "weight_decay"), 0.004);
+  EXPECT_EQ(ParameterOf(decayed["dense/bias"], "weight_decay"), 0);
+  EXPECT_EQ(ParameterOf(decayed["dense_1/kernel"], "weight_decay"), 0);
+  auto muon = rules(Layer("Muon", {{"exclude_layers", json::array({"dense_2"})},
+                                   {"adam_lr_ratio", 0.5},
+                                   {"adam_beta_2", 0.9},
+                                   {"adam_weight_decay", 0.25}}));
+  EXPECT_EQ(muon["dense/kernel"].op(), "muon");
+  for (const char* name : {"dense/bias", "dense_2/kernel"}) {
+    EXPECT_EQ(muon[name].op(), "adam") << name;
+    EXPECT_EQ(ParameterOf(muon[name], "learning_rate_ratio"), 0.5);
+    EXPECT_EQ(ParameterOf(muon[name], "beta_2"), 0.9);
+    EXPECT_EQ(ParameterOf(muon[name], "weight_decay"), 0.25);
+    EXPECT_TRUE(DescribeUpdateRule(muon[name]).ok());
   }
 }
 

@@ -63,6 +63,29 @@ std::vector<Home> Homes(const proto::VariableLayout& layout) {
   return homes;
 }
 
+TEST(VariableCreator, AVariableWhoseRuleNeedsItWholeIsNotCut) {
+  VariableCreator creator({0, 1}, Answer({2, 1}));
+  proto::UpdateRule rule;
+  rule.set_op("lion");
+  EXPECT_EQ(creator.CreateVariable(Variable("a", {6, 4}), rule, {})->slices_size(), 2);
+  for (const char* op : {"lamb", "adafactor", "muon"}) {
+    rule.set_op(op);
+    auto layout = creator.CreateVariable(Variable(op, {6, 4}), rule, {});
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    EXPECT_EQ(layout->slices_size(), 1) << op;
+    // Neither are its pieces.
+    uint32_t next = 0;
+    CutPieces(32, next, *layout);
+    EXPECT_EQ(layout->slices_size(), 1) << op;
+  }
+  EXPECT_THAT(std::string(creator.CreateVariable(Variable("b", {6}), rule, {}).status().message()),
+              HasSubstr("matrices"));
+  rule.set_op("lamb");
+  const VariableSpec large = Variable("c", {1 << 14, 1 << 13});
+  EXPECT_THAT(std::string(creator.CreateVariable(large, rule, {}).status().message()),
+              HasSubstr("too large"));
+}
+
 TEST(VariableCreator, PiecesGoRoundRobinInCreationOrderScalarsToo) {
   VariableCreator creator({0, 1}, nullptr);
   EXPECT_THAT(Homes(Create(creator, Variable("a", {5, 3}))), ElementsAre(Home{0, 0, 5, 0}));

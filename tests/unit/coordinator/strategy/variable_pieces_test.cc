@@ -48,6 +48,14 @@ std::vector<int64_t> RowsOf(const proto::VariableLayout& layout) {
   return rows;
 }
 
+TEST(PieceBytes, CountSlotsThatLackADimension) {
+  proto::VariableLayout layout = Matrix({{6, 0}});
+  layout.mutable_rule()->set_op("adafactor");
+  EXPECT_EQ(PieceBytes(layout, 0), (60 + 6 + 10) * 4);
+  layout.mutable_rule()->set_op("lamb");
+  EXPECT_EQ(PieceBytes(layout, 0), 3 * 60 * 4);
+}
+
 TEST(CutPieces, LeavesSmallOnesAlone) {
   proto::VariableLayout layout = Matrix({{5, 0}, {4, 1}});
   uint32_t next = 7;

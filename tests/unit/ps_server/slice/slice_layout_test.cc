@@ -74,6 +74,31 @@ TEST(SliceLayout, ErrorsNameTheVariableAndTheTrouble) {
   EXPECT_THAT(message(layout), HasSubstr("glorot"));
 }
 
+TEST(SliceLayout, ARuleOfTheWholeVariableHasOneSlice) {
+  const auto cut = [](const std::string& op, int servers) {
+    return SlicesOf(
+        LayOut({{"k", DType::kFloat32, Shape{6, 4}, Rule(op, {}), "zeros"}}, servers)[0]);
+  };
+  for (const char* op : {"adafactor", "lamb", "muon"}) {
+    EXPECT_TRUE(cut(op, 1).ok()) << op;
+    EXPECT_THAT(std::string(cut(op, 2).status().message()),
+                HasSubstr("computes with the whole variable, and it is in several slices"))
+        << op;
+  }
+  EXPECT_TRUE(cut("lion", 2).ok());
+  const SliceLayout adafactor = (*cut("adafactor", 1))[0];
+  EXPECT_EQ(adafactor.rows_of(adafactor.rule_spec.slots[0]), (RowRange{0, 6}));
+  EXPECT_EQ(adafactor.rows_of(adafactor.rule_spec.slots[1]), (RowRange{0, 4}));
+  EXPECT_EQ(adafactor.shape_of(adafactor.rule_spec.slots[1]), (Shape{4}));
+  EXPECT_EQ(adafactor.resident_bytes(), (24u + 6 + 4) * 4);
+  proto::VariableLayout layout =
+      LayOut({{"v", DType::kFloat32, Shape{6}, Rule("muon", {}), "zeros"}}, 1)[0];
+  EXPECT_THAT(std::string(SlicesOf(layout).status().message()), HasSubstr("matrices"));
+  *layout.mutable_rule() = Rule("lamb", {});
+  layout.set_device("gpu:0");
+  EXPECT_THAT(std::string(SlicesOf(layout).status().message()), HasSubstr("processor alone"));
+}
+
 TEST(SliceLayout, SameLayoutComparesEverythingButTheInitializer) {
   const SliceLayout base = (*SlicesOf(Kernel()))[0];
   SliceLayout other = base;

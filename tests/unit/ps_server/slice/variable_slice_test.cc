@@ -42,6 +42,11 @@ std::vector<proto::UpdateRule> Rules() {
           Rule("ftrl", {{"l1_regularization_strength", 0.1}}),
           Rule("rowwise_adagrad", {}),
           Rule("rowwise_adagrad", {{"use_ema", 1}}),
+          Rule("lion", {{"weight_decay", 0.1}}),
+          Rule("adafactor", {}),
+          Rule("lamb", {{"weight_decay", 0.1}, {"use_ema", 1}}),
+          Rule("muon", {}),
+          Rule("adam", {{"gradient_accumulation_steps", 2}, {"use_ema", 1}}),
           Rule("assign_add", {})};
 }
 
@@ -58,6 +63,7 @@ void ApplyWhole(const SliceLayout& layout, const Tensor& gradient, uint64_t step
     step.slots.push_back({slot.span<float>(), {slot.mutable_data<float>(), elements}});
   }
   step.row_width = layout.row_width();
+  step.matrix = MatrixOf(layout.full_shape);
   step.learning_rate = 0.01;
   step.step = step_number;
   (*MakeUpdateKernel(layout.rule))->Apply(step);
@@ -96,6 +102,29 @@ TEST(VariableSlice, EveryRuleAppliedFromCutMessagesGivesTheBitsOfOneKernelCall) 
       EXPECT_EQ(
           std::memcmp(held.slots[i].raw(), expected.slots[i].raw(), held.slots[i].num_bytes()), 0)
           << rule.ShortDebugString() << " slot " << i;
+    }
+  }
+}
+
+// The same update: rows that are pushed twice, and rows with zeros.
+TEST(VariableSlice, SomeRowsUnderARuleOfTheWholeVariableAreRowsOfZerosElsewhere) {
+  for (const char* op : {"adafactor", "lamb", "muon"}) {
+    const auto some = Make({"v", DType::kFloat32, Shape{5, 3}, Rule(op, {})});
+    const auto all = Make({"v", DType::kFloat32, Shape{5, 3}, Rule(op, {})});
+    const Payload rows = {
+        SliceOf(Tensor::FromVector<float>({1, 2, 3, 4, 5, 6, 10, 20, 30}, Shape{3, 3}))};
+    const Payload whole = {SliceOf(
+        Tensor::FromVector<float>({4, 5, 6, 0, 0, 0, 0, 0, 0, 11, 22, 33, 0, 0, 0}, Shape{5, 3}))};
+    PayloadCursor of_some(rows);
+    PayloadCursor of_all(whole);
+    ASSERT_TRUE(some->ApplyRows({3, 0, 3}, of_some, {0.01, 1, 1}, Open).ok());
+    ASSERT_TRUE(all->Apply(of_all, {0.01, 1, 1}, Open).ok());
+    const SliceState expected = StateOf(*all);
+    const SliceState held = StateOf(*some);
+    EXPECT_EQ(std::memcmp(held.value.raw(), expected.value.raw(), held.value.num_bytes()), 0) << op;
+    ASSERT_EQ(held.slots.size(), expected.slots.size());
+    for (size_t i = 0; i < held.slots.size(); ++i) {
+      EXPECT_TRUE(SameBytes(held.slots[i], expected.slots[i])) << op << " slot " << i;
     }
   }
 }
