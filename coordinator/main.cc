@@ -18,6 +18,7 @@
 #include "common/cluster/signals.h"
 #include "common/wire/route/real_world.h"
 #include "coordinator/daemon/coordinator_daemon.h"
+#include "coordinator/inspect/inspect_command.h"
 #include "coordinator/members/ctl_command.h"
 
 namespace {
@@ -96,6 +97,15 @@ int RunCtlCommand(const std::vector<std::string>& arguments) {
   return Report(result.output, result.code);
 }
 
+// Runs `coordinator model` or `coordinator checkpoint`, which read files and need no cluster.
+int RunInspectCommand(const std::vector<std::string>& arguments) {
+  cohort::ConfigureLog(cohort::LogLevel::kError, arguments.front());
+  cohort::PosixFileSystem files;
+  const cohort::InspectResult result = cohort::RunInspect(arguments, files);
+  std::fputs(result.error.c_str(), stderr);
+  return Report(result.output, result.code);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -104,6 +114,8 @@ int main(int argc, char** argv) {
   cohort::SetTurns(cohort::Turns::kShort);
   // `ctl` has flags of its own.
   if (argc > 1 && std::string(argv[1]) == "ctl") return RunCtlCommand({argv + 2, argv + argc});
+  if (argc > 1 && cohort::IsInspectCommand(argv[1]))
+    return RunInspectCommand({argv + 1, argv + argc});
   const cohort::Environment environment = cohort::ProcessEnvironment();
   cohort::PosixFileSystem files;
   auto command = cohort::ParseCoordinatorCommandLine({argv + 1, argv + argc}, environment, files);

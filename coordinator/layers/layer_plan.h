@@ -71,6 +71,12 @@ struct Lookup {
   bool whole = false;  // true: the graph reads the whole table, and not only the rows of the ids
 };
 
+// What a call of a layer gives. Whoever shows a model reads it.
+struct PlannedOutputs {
+  size_t depth = 0;  // 1: a layer of the outermost model, 2: one of a model in it, and so on
+  std::vector<TensorType> types;
+};
+
 // Upper bound of the calls of all layers of a model.
 inline constexpr size_t kPlannedCallsMax = 10000;
 
@@ -90,6 +96,11 @@ class LayerPlan {
   // make of a small file.
   absl::Status CountCall();
 
+  // Notes what a call gives.
+  void NoteOutputs(const CallSettings& settings, const std::vector<TensorType>& types) {
+    outputs_.push_back({settings.position.size(), types});
+  }
+
   // Notes that the call looks up its first input in a table. Errors: INVALID_ARGUMENT if the input
   // has no ids that a column of the batch holds.
   absl::Status AddLookup(const PlannedCall& call, Lookup lookup);
@@ -98,6 +109,9 @@ class LayerPlan {
 
   // Returns the variables in the order of their layers in the model.
   std::vector<VariableSpec> Variables() const;
+  // Returns what each call gives, in the order in which the calls end; a call of a model ends after
+  // those in it. Calls of InputLayers are not there.
+  const std::vector<PlannedOutputs>& outputs() const { return outputs_; }
   const std::vector<RegularizedVariable>& regularized() const { return regularized_; }
   bool UsesColumn(int column) const { return used_columns_.contains(column); }
   const std::vector<Lookup>& LookupsOf(int column) const;
@@ -112,6 +126,7 @@ class LayerPlan {
   std::vector<std::unique_ptr<Planned>> variables_;
   std::map<std::string, Planned*> by_name_;
   std::vector<RegularizedVariable> regularized_;
+  std::vector<PlannedOutputs> outputs_;
   std::map<int, std::vector<Lookup>> lookups_;
   std::set<int> used_columns_;
   size_t calls_ = 0;

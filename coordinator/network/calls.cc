@@ -189,6 +189,7 @@ absl::StatusOr<std::vector<TensorType>> PlanCalls(const ModelSpec& model, const 
     }
     ASSIGN_OR_RETURN(std::vector<TensorType> outputs,
                      PlanLayer(layer, call, settings, types, plan));
+    plan.NoteOutputs(settings, outputs);
     tensors.Set(i, std::move(outputs));
   }
   std::vector<TensorType> outputs;

@@ -78,6 +78,7 @@ Plans PlanOfCoordinator() {
       {"coordinator/json", {"common/cluster"}},
       {"coordinator/layers", {"coordinator/json", "common/program"}},
       {"coordinator/network", {"coordinator/layers"}},
+      {"coordinator/inspect", {"coordinator/network", "common/formats/weights"}},
       {"coordinator/losses", {"coordinator/json", "common/program"}},
       {"coordinator/metrics", {"coordinator/losses"}},
       {"coordinator/job", {"coordinator/network", "coordinator/metrics"}},
@@ -93,7 +94,7 @@ Plans PlanOfCoordinator() {
       {"coordinator/train", {"coordinator/api", "common/formats/weights"}},
       {"coordinator/members", {"coordinator/homes", "coordinator/schedule"}},
       {"coordinator/daemon", {"coordinator/train", "coordinator/members"}},
-      {"coordinator", {"coordinator/daemon", "common/wire/route"}}};
+      {"coordinator", {"coordinator/daemon", "coordinator/inspect", "common/wire/route"}}};
 }
 
 // Lists what each room builds on, as docs/architecture.dot draws the house. A room may use what
