@@ -29,6 +29,7 @@
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
+#include "coordinator/train/model_file.h"
 #include "coordinator/train/offline_plan.h"
 
 namespace cohort {
@@ -301,7 +302,8 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
     problems.push_back(absl::StrCat("--job: ", text.status().message()));
     return;
   }
-  Take(ParseJob(*text, flags.job_file, flags.overrides), options.job, problems);
+  const auto read = [&files](const std::string& path) { return ReadModelFile(files, path); };
+  Take(ParseJob(*text, flags.job_file, flags.overrides, read), options.job, problems);
 }
 
 // Makes the job's plan without connecting to any task, and returns it as text or JSON.

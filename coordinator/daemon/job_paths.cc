@@ -14,6 +14,7 @@
 #include "coordinator/recovery/recovery_store.h"
 #include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
+#include "coordinator/train/model_file.h"
 #include "coordinator/train/train_progress.h"
 
 namespace cohort {
@@ -102,7 +103,11 @@ std::vector<NamedPath> Inputs(const JobPlaces& places, const Environment& enviro
   std::vector<NamedPath> inputs = {
       {"--job", places.job_file},
       MembershipFile(places),
-      {KeyOf(places, "checkpoint.init_from"), places.job.checkpoint.init_from.path}};
+      {KeyOf(places, InitFromKey(places.job)), places.job.checkpoint.init_from.path}};
+  const std::string& model = places.job.model.file_form.file;
+  if (model != places.job.checkpoint.init_from.path) {
+    inputs.push_back({KeyOf(places, "model.keras"), model});
+  }
   for (auto& more : {DataFiles(places), RestoredFiles(places, files)}) {
     inputs.insert(inputs.end(), more.begin(), more.end());
   }
@@ -274,8 +279,7 @@ absl::Status CheckBeginning(const JobPlaces& places, FileSystem& files,
     if (found.ok() && !found->empty()) return absl::OkStatus();
   }
   if (job.checkpoint.init_from.path.empty()) return absl::OkStatus();
-  return Annotate(CheckInitFrom(files, job.checkpoint.init_from, variables),
-                  "checkpoint.init_from");
+  return Annotate(CheckInitFrom(files, job.checkpoint.init_from, variables), InitFromKey(job));
 }
 
 }  // namespace cohort

@@ -227,18 +227,43 @@ void ReadExport(ObjectReader& reader, ExportSpec& export_to) {
   reader.String("onnx", &export_to.onnx);
 }
 
-void ReadJob(const JsonPlace& place, JobSpec& job) {
-  ObjectReader reader(place);
-  reader.String("name", &job.name);
-  reader.Seed("seed", &job.seed);
-  reader.Require("model");
-  if (const auto model = reader.Place("model")) ReadModel(*model, job.model);
-  reader.Require("compile");
-  if (const auto compile = reader.Place("compile")) {
+// Reads the section `model`, whose class form is in its place.
+void ReadModelSection(ObjectReader& reader, const ResolvedModel& resolved, JobSpec& job) {
+  if (resolved.is_known) reader.Require("model");
+  std::optional<JsonPlace> model = reader.Place("model");
+  if (!model) return;
+  model->path = resolved.path;
+  if (!reader.recording()) job.model.file_form = resolved.form;
+  ReadModel(*model, job.model);
+  // The file's weights are those with which the training begins, unless checkpoint.init_from says
+  // otherwise.
+  if (resolved.form.has_weights) job.checkpoint.init_from.path = resolved.form.file;
+}
+
+void ReadCompileSection(ObjectReader& reader, const ResolvedModel& resolved, JobSpec& job) {
+  std::optional<JsonPlace> compile = reader.Place("compile");
+  if (compile) {
+    compile->path = resolved.compile_path;
     ObjectReader section(*compile);
     ReadCompile(section, job.model.file_form.keras, job.compile);
     section.Finish();
+  } else if (!resolved.is_known || !resolved.is_compile_known) {
+    return;  // what could not be read has been reported
+  } else if (!resolved.form.file.empty()) {
+    reader.AddError("compile", absl::StrCat("is missing; it must be given, because '",
+                                            Excerpt(resolved.form.file),
+                                            "' does not say what compile() was given"));
+  } else {
+    reader.Require("compile");
   }
+}
+
+void ReadJob(const JsonPlace& place, const ResolvedModel& resolved, JobSpec& job) {
+  ObjectReader reader(place);
+  reader.String("name", &job.name);
+  reader.Seed("seed", &job.seed);
+  ReadModelSection(reader, resolved, job);
+  ReadCompileSection(reader, resolved, job);
   reader.Require("data");
   reader.Object("data", ReadData, &job.data);
   reader.Object("fit", ReadFit, &job.fit);
@@ -258,6 +283,12 @@ void ReadJob(const JsonPlace& place, JobSpec& job) {
 
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides) {
+  return ParseJob(text, file_name, overrides, ModelFileReader());
+}
+
+absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
+                                 absl::Span<const std::string> overrides,
+                                 const ModelFileReader& files) {
   if (text.size() > kJobFileBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat(file_name, ": the job file has ", text.size(),
                                                    " bytes; at most ", kJobFileBytesMax,
@@ -270,7 +301,8 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_
   RETURN_IF_ERROR(ApplyOverrides(overrides, *parsed));
   JsonErrors errors;
   JobSpec job;
-  ReadJob({"", errors, &*parsed}, job);
+  const ResolvedModel resolved = ResolveModel(files, errors, *parsed);
+  ReadJob({"", errors, &*parsed}, resolved, job);
   RETURN_IF_ERROR(errors.ToStatus(file_name));
   return job;
 }
@@ -280,7 +312,7 @@ std::string JobToJson(const JobSpec& job) {
   JsonErrors errors;
   // Recording changes no value, so the copy stays what the job is.
   JobSpec same = job;
-  ReadJob({"", errors, nullptr, &whole}, same);
+  ReadJob({"", errors, nullptr, &whole}, ResolvedModel(), same);
   // Strings that are not UTF-8 are replaced, so that the dump cannot fail.
   return whole.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
 }

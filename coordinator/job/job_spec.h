@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/job/data_spec.h"
+#include "coordinator/job/keras_model.h"
 #include "coordinator/job/strategy_spec.h"
 #include "coordinator/network/model_spec.h"
 
@@ -134,6 +135,13 @@ struct JobSpec {
 // that is not JSON, is too long or too deeply nested, or contains a key twice.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides);
+
+// Parses a job whose section `model` may name a file, which `files` reads (keras_model.h). Errors:
+// as above, and INVALID_ARGUMENT for a file that cannot be read or holds no model. The overload
+// without `files` refuses a job that names such a file.
+absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
+                                 absl::Span<const std::string> overrides,
+                                 const ModelFileReader& files);
 
 // Returns the whole job as JSON, defaults included. ParseJob reads the text back to the same value.
 std::string JobToJson(const JobSpec& job);

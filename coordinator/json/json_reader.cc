@@ -100,19 +100,14 @@ bool InRange(double value, NumberRange range) {
 void OnlyKerasNames(ObjectReader& reader, const std::string& class_name) {
   std::string module;
   reader.String("module", &module);
-  const std::string package = module.substr(0, module.find('.'));
-  const std::vector<std::string> packages = {"",         "keras",      "keras_core",     "tf_keras",
-                                             "builtins", "tensorflow", "tensorflow_core"};
-  if (std::find(packages.begin(), packages.end(), package) == packages.end()) {
+  if (!IsKerasModule(module)) {
     reader.AddError("module", absl::StrCat("is '", Excerpt(module),
                                            "', and only Keras's own classes are "
                                            "known here, whose module begins with 'keras'"));
   }
   std::string registered;
   reader.String("registered_name", &registered);
-  // Keras writes "package>Class" for a class that is registered under a package.
-  const size_t end = registered.find('>');
-  if (end != std::string::npos && registered.substr(0, end) != "Keras") {
+  if (IsOfOtherPackage(registered)) {
     reader.AddError("registered_name",
                     absl::StrCat("is '", Excerpt(registered), "', a '", Excerpt(class_name),
                                  "' of your own, which is not known here"));
@@ -120,6 +115,21 @@ void OnlyKerasNames(ObjectReader& reader, const std::string& class_name) {
 }
 
 }  // namespace
+
+bool IsKerasModule(absl::string_view module) {
+  const absl::string_view package = module.substr(0, module.find('.'));
+  for (const char* const own :
+       {"", "keras", "keras_core", "tf_keras", "builtins", "tensorflow", "tensorflow_core"}) {
+    if (package == own) return true;
+  }
+  return false;
+}
+
+bool IsOfOtherPackage(absl::string_view registered) {
+  // Keras writes "package>Class" for a class that is registered under a package.
+  const size_t end = registered.find('>');
+  return end != absl::string_view::npos && registered.substr(0, end) != "Keras";
+}
 
 void JsonErrors::Add(const std::string& path, const std::string& message) {
   messages_.push_back(path.empty() ? message : absl::StrCat(path, ": ", message));
@@ -453,7 +463,8 @@ ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
   form.config = reader.Find("config");
   OnlyKerasNames(reader, form.class_name);
   // Keras 3 writes these keys beside the config; none of them changes the object.
-  for (const char* key : {"build_config", "compile_config", "keras_version", "backend"}) {
+  for (const char* key : {"build_config", "compile_config", "keras_version", "backend",
+                          "shared_object_id", "__passive_serialization__"}) {
     reader.Ignore(key);
   }
   reader.Finish();

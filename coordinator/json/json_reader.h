@@ -174,6 +174,13 @@ struct ClassForm {
 // Keras's is an error, because such a class is not the Keras class of the same name.
 ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded);
 
+// Returns whether a module is one of Keras's own, such as "keras.layers". A class without a module
+// counts as Keras's.
+bool IsKerasModule(absl::string_view module);
+// Returns whether a registered name, such as "keras_hub>RotaryEmbedding", is of a package other
+// than Keras.
+bool IsOfOtherPackage(absl::string_view registered);
+
 // Returns the name of a function, which is given as a string or in the class form of a function.
 std::optional<std::string> FunctionName(const nlohmann::json& value);
 

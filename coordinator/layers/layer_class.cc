@@ -1,12 +1,15 @@
 #include "coordinator/layers/layer_class.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/layers/layer_reader.h"
+#include "coordinator/layers/python_code.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -39,6 +42,42 @@ json PresentForm(const json& value) {
       form["class_name"] == "Sequential" && form.contains("config") && form["config"].is_array();
   if (is_old_model) form["config"] = json{{"layers", form["config"]}};
   return form;
+}
+
+// Returns the layer as messages name it: "layer 'lam'", or "the layer" where the config has no
+// name.
+std::string LayerText(const json& form) {
+  const auto config = form.find("config");
+  if (config == form.end() || !config->is_object()) return "the layer";
+  const auto name = config->find("name");
+  if (name == config->end() || !name->is_string()) return "the layer";
+  return absl::StrCat("layer '", Excerpt(name->get<std::string>()), "'");
+}
+
+// Reports a layer that is Python code, and returns whether it is.
+bool ReportCode(const JsonPlace& place, const json& form) {
+  const std::string code = PythonCodeOf(form);
+  if (code.empty()) return false;
+  place.errors.Add(place.path, absl::StrCat(LayerText(form), " ", code, ", ", kNoCodeInJson));
+  return true;
+}
+
+// Reports a class that is not in the table, in a file that Keras wrote: there the name is not
+// misspelt, and may be that of a user's class. Returns whether it is such a class.
+bool ReportUnknown(const JsonPlace& place, const json& form, const LayerContext& context,
+                   const std::vector<ClassChoice<const LayerClass*>>& choices) {
+  if (!context.version_is_known && !context.names_modules) return false;
+  if (!form.is_object() || !form.contains("class_name") || !form["class_name"].is_string()) {
+    return false;
+  }
+  const std::string class_name = form["class_name"];
+  std::vector<std::string> names;
+  for (const auto& one : choices) names.push_back(one.name);
+  if (std::find(names.begin(), names.end(), class_name) != names.end()) return false;
+  place.errors.Add(place.path,
+                   absl::StrCat(LayerText(form), ": ", UnknownName("layer", class_name, names),
+                                "; if it is a class of your own, it is one ", kNoCodeInJson));
+  return true;
 }
 
 // Returns whether the form is that of an operation of Keras 3, whose class may be named as a layer.
@@ -142,6 +181,7 @@ ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
   };
   const JsonPlace both = {place.path, place.errors, &form, &record};
   const auto choices = Choices(*context.classes, IsOperation(form));
+  if (ReportCode(place, form) || ReportUnknown(place, form, context, choices)) return result;
   if (!ReadClass(both, "layer", choices, "", fields, spec.type)) return result;
   record["config"].erase("name");
   spec.config = record["config"].dump(-1, ' ', false, ordered_json::error_handler_t::replace);

@@ -20,7 +20,21 @@ bool HasKey(const MetricRow& row, absl::string_view key) {
                      [&](const ConfigKey& one) { return one.name == key; });
 }
 
+// Returns the function of a MeanMetricWrapper, as which Keras 2 writes a metric that compile() was
+// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}.
+// Returns the name of any other class as it is.
+std::string NameIn(const ClassForm& form) {
+  const bool is_wrapper = form.class_name == "MeanMetricWrapper" && form.config != nullptr &&
+                          form.config->is_object() && form.config->contains("fn");
+  if (!is_wrapper) return form.class_name;
+  return FunctionName((*form.config)["fn"]).value_or(form.class_name);
+}
+
 const MetricRow* FindRow(const ClassForm& form, const JsonPlace& place) {
+  if (const MetricRow* const row = FindMetricFunction(NameIn(form));
+      row != nullptr && NameIn(form) != form.class_name) {
+    return row;
+  }
   const MetricRow* row = FindMetricClass(form.class_name);
   if (row == nullptr) row = FindMetricFunction(form.class_name);
   if (row != nullptr) return row;

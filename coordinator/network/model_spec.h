@@ -51,9 +51,16 @@ struct LayerCall {
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// How the job file writes a model, for messages that name its keys, and who wrote it. It says
-// nothing about the model itself, so all values are equal.
+// How the job file gives a model, for messages that name its keys and for the log. It says nothing
+// about the model itself, so all values are equal.
 struct ModelFileForm {
+  std::string path = "model";  // place of the class form: "model", "model.keras[m.h5]"
+  std::string file;            // the file that model.keras names; empty: the job file has the model
+  bool has_weights = false;    // true: that file has weights too
+  // True: what Keras wrote has arguments of compile(), and the job file's own count.
+  bool leaves_compile = false;
+  std::string version_from;  // what says the version of Keras; empty: nothing does
+
   // True: the file has no InputLayer, and the first of its layers gives the shape of the input.
   bool implies_input = false;
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3

@@ -30,9 +30,10 @@ void AttemptRecord::EndSilence() {
 }
 
 absl::Status AttemptRecord::Silence(absl::Duration silence_max) const {
-  // A single unanswered set-up call does not end the closure: the call's message may have been lost
-  // together with its connection.
-  return silences_ > 1 && silent_for_ >= silence_max ? silence_ : absl::OkStatus();
+  // A few unanswered set-up calls do not end the closure: the calls' messages may have been lost
+  // together with their connections.
+  const bool ends = silences_ >= kSilentCallsMin && silent_for_ >= silence_max;
+  return ends ? silence_ : absl::OkStatus();
 }
 
 void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& process,

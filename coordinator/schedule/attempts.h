@@ -26,6 +26,10 @@ class AttemptRecord {
  public:
   // The number of unreadable messages about a closure at which the closure fails.
   static constexpr uint32_t kMalformedMax = 3;
+  // The number of set-up calls in a row that must be silent before their silence ends the closure.
+  // One CreateDataset may be silent for all of the time by itself, so that fewer would let two lost
+  // messages end the job.
+  static constexpr uint32_t kSilentCallsMin = 3;
 
   // Count one more fault, or one more malformed message, of the closure. Return the new count.
   uint32_t AddFault() { return ++faults_; }
@@ -37,8 +41,8 @@ class AttemptRecord {
   void AddSilence(absl::Duration for_so_long, absl::Status error);
   void EndSilence();  // notes that a set-up call was answered
   absl::Duration silent_for() const { return silent_for_; }
-  // Returns the error of the last unanswered set-up call if two or more set-up calls in a row have
-  // been silent, for `silence_max` or longer in total; otherwise returns OK.
+  // Returns the error of the last unanswered set-up call if kSilentCallsMin or more set-up calls in a
+  // row have been silent, for `silence_max` or longer in total; otherwise returns OK.
   absl::Status Silence(absl::Duration silence_max) const;
 
   // Records that the call of attempt `attempt` to this worker process ended without an answer.

@@ -1,6 +1,7 @@
 #include "coordinator/train/init_weights.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +35,21 @@ std::string Names(const std::vector<std::string>& names) {
   return absl::StrJoin(first, ", ");
 }
 
+// Returns the layer of a variable: the longest part of its name that is a layer of the file, since
+// the file may have the weights of a wrapper or of a nested model under the outer layer alone.
+std::string LayerOf(const std::string& variable, const std::set<std::string>& layers) {
+  const size_t end = variable.rfind('/');
+  for (size_t at = end; at != std::string::npos && at > 0; at = variable.rfind('/', at - 1)) {
+    if (layers.contains(variable.substr(0, at))) return variable.substr(0, at);
+  }
+  return variable.substr(0, end);
+}
+
 // Returns the variables that may have a value. Rows of dynamic tables have no place in such files.
-std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> variables) {
+std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> variables,
+                                   const WeightFile& file) {
+  std::set<std::string> layers;
+  for (const WeightEntry& entry : file.entries) layers.insert(entry.layer);
   std::vector<WantedWeight> wanted;
   std::map<std::string, int> positions;
   for (const proto::VariableLayout& variable : variables) {
@@ -43,7 +57,7 @@ std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> varia
     WantedWeight one;
     one.name = variable.name();
     one.shape = ValueShape(variable);
-    one.layer = one.name.substr(0, one.name.rfind('/'));
+    one.layer = LayerOf(one.name, layers);
     one.position = positions[one.layer]++;
     wanted.push_back(std::move(one));
   }
@@ -74,24 +88,6 @@ std::map<std::string, WeightRename> RenamesOf(const InitFromSpec& init) {
   return renames;
 }
 
-// Matches the variables, and refuses what the job does not allow.
-absl::StatusOr<WeightMatches> Match(const WeightFile& file, const InitFromSpec& init,
-                                    const std::vector<WantedWeight>& wanted) {
-  ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
-  if (!matches.mismatched.empty() && !init.skip_mismatch) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, " has other shapes: ", absl::StrJoin(matches.mismatched, "; "),
-        "; name a file of this model, map the variables (with transpose), or set skip_mismatch to "
-        "begin them as new"));
-  }
-  if (matches.matched.empty() && matches.mismatched.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, " has a value for none of the model's variables (", Names(matches.missing),
-        "); it has ", Names(matches.left_over), ": map the variables' names to them"));
-  }
-  return matches;
-}
-
 void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMatches& matches) {
   const bool all = matches.missing.empty() && matches.mismatched.empty();
   Log(all ? LogLevel::kInfo : LogLevel::kWarning, "weights_initialized",
@@ -119,20 +115,38 @@ void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMa
 
 }  // namespace
 
+absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const InitFromSpec& init,
+                                            absl::Span<const proto::VariableLayout> variables) {
+  const std::vector<WantedWeight> wanted = WantedOf(variables, file);
+  ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
+  if (!matches.mismatched.empty() && !init.skip_mismatch) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, " has other shapes: ", absl::StrJoin(matches.mismatched, "; "),
+        "; name a file of this model, map the variables (with transpose), or set skip_mismatch to "
+        "begin them as new"));
+  }
+  if (matches.matched.empty() && matches.mismatched.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, " has a value for none of the model's variables (", Names(matches.missing),
+        "); it has ", Names(matches.left_over), ": map the variables' names to them"));
+  }
+  return matches;
+}
+
 absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
                            absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   if (variables.empty()) return absl::OkStatus();
-  return Match(file, init, WantedOf(variables)).status();
+  return MatchInitFrom(file, init, variables).status();
 }
 
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
                          absl::Span<const proto::VariableLayout> variables, PsControl& ps) {
   RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
-  const std::vector<WantedWeight> wanted = WantedOf(variables);
-  ASSIGN_OR_RETURN(const WeightMatches matches, Match(file, init, wanted));
+  const std::vector<WantedWeight> wanted = WantedOf(variables, file);
+  ASSIGN_OR_RETURN(const WeightMatches matches, MatchInitFrom(file, init, variables));
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& variable : variables) layouts[variable.name()] = &variable;
   for (const WeightMatch& match : matches.matched) {

@@ -5,13 +5,23 @@
 // assigned to them. The optimizer begins anew.
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/file_system.h"
+#include "common/formats/weights/match_weights.h"
+#include "common/formats/weights/weight_file.h"
 #include "coordinator/homes/ps_control.h"
 #include "coordinator/job/job_spec.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
+
+// Matches the file's values with the variables, and refuses what the job does not allow. The
+// matches' `wanted` counts the variables without those of dynamic tables. Errors: those of
+// MatchWeights; INVALID_ARGUMENT for a file that fits no variable, and, without skip_mismatch, for
+// values of other shapes, listing all of them.
+absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const InitFromSpec& init,
+                                            absl::Span<const proto::VariableLayout> variables);
 
 // Checks, before any task is needed, that the file can be read and fits the variables, as far as
 // these are known; with none of them only the file is looked at. Errors: those of InitWeights.

@@ -23,6 +23,7 @@
 #include "coordinator/train/data_checks.h"
 #include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
+#include "coordinator/train/model_file.h"
 
 namespace cohort {
 
@@ -53,6 +54,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   // would fail later, in restoring its variables, with an error that does not tell the cause.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
   if (left.has_value()) RETURN_IF_ERROR(progress_->CheckSettings(*left));
+  LogModelFile(job_.model);
   RETURN_IF_ERROR(PrepareData());
   RETURN_IF_ERROR(PrepareModel());
   RETURN_IF_ERROR(Restore());
@@ -228,7 +230,7 @@ absl::Status Trainer::RestoreCheckpoint() {
     const bool initialized = !progress.has_value() && !init.path.empty();
     if (initialized) {
       RETURN_IF_ERROR(Annotate(InitWeights(world_.files, init, plan_.variables, coordinator_.ps()),
-                               "checkpoint.init_from"));
+                               InitFromKey(job_)));
     }
     const bool changed = progress.has_value() || initialized;
     // Not before the variables have the values that the progress tells. A process that is

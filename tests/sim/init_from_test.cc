@@ -93,6 +93,16 @@ TEST(InitFrom, AveragesWouldBeginWithOtherValues) {
   EXPECT_THAT(result.error, HasSubstr("use_ema"));
 }
 
+TEST(InitFrom, TheVersionOfKerasThatTheModelWasTakenAsIsLoggedOnce) {
+  DaemonSim sim(1, 1, 1, {"fit.epochs=1", "model.keras_version=2.15.0"});
+  testing::internal::CaptureStderr();
+  const CoordinatorDaemon::Result result = sim.Run();
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(result.code, kExitOk) << result.error << said;
+  EXPECT_THAT(said, HasSubstr("keras=2.15 said_by=keras_version"));
+  EXPECT_EQ(said.find("model_version"), said.rfind("model_version"));
+}
+
 // What the job itself has saved is newer than the file.
 TEST(InitFrom, CountsOnlyWhereThereIsNothingToGoOnWith) {
   DaemonSim sim(1, 1, 1, {"fit.epochs=1", "checkpoint.directory=/saved"});

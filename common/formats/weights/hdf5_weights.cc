@@ -199,7 +199,10 @@ absl::StatusOr<WeightFile> WeightsOfHdf5(std::unique_ptr<Hdf5File> file) {
   const bool has_layers =
       std::any_of(kLayerGroups.begin(), kLayerGroups.end(),
                   [&](const char* name) { return file->Find(name) != nullptr; });
-  weights.texts.keras_version = TextOr(top, "keras_version");
+  weights.texts.keras_version = TextOr(file->root(), "keras_version");
+  if (weights.texts.keras_version.empty()) {
+    weights.texts.keras_version = TextOr(top, "keras_version");
+  }
   weights.texts.config = TextOr(file->root(), "model_config");
   weights.texts.training_config = TextOr(file->root(), "training_config");
   if (Hdf5Strings(top, kLayerNames).ok()) {

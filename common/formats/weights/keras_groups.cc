@@ -27,8 +27,15 @@ std::string WithWordsSplit(absl::string_view name) {
 
 constexpr int kNestedMax = 16;  // models in models
 
-// Adds the layers of the model with this config, whose groups lie below `prefix`.
-void AddLayers(const nlohmann::json& model, const std::string& prefix, int depth,
+// The place of a model among the models around it: of its groups in the file, and of its layers.
+struct Around {
+  std::string groups;  // "layers/functional/"
+  std::string layers;  // "encoder/"
+  int depth = 0;
+};
+
+// Adds the layers of the model with this config.
+void AddLayers(const nlohmann::json& model, const Around& around,
                std::map<std::string, std::string>& names) {
   static const nlohmann::json none;
   const auto at = [](const nlohmann::json& value, const char* key) -> const nlohmann::json& {
@@ -37,7 +44,7 @@ void AddLayers(const nlohmann::json& model, const std::string& prefix, int depth
   };
   const nlohmann::json& config = at(model, "config");
   const nlohmann::json& layers = config.is_array() ? config : at(config, "layers");
-  if (!layers.is_array() || depth > kNestedMax) return;
+  if (!layers.is_array() || around.depth > kNestedMax) return;
   std::vector<std::string> classes;
   for (const nlohmann::json& layer : layers) {
     const nlohmann::json& name = at(layer, "class_name");
@@ -45,10 +52,13 @@ void AddLayers(const nlohmann::json& model, const std::string& prefix, int depth
   }
   const std::vector<std::string> groups = KerasLayerGroups(classes);
   for (size_t i = 0; i < groups.size(); ++i) {
-    const std::string group = absl::StrCat(prefix, groups[i]);
+    const std::string group = absl::StrCat(around.groups, groups[i]);
     const nlohmann::json& name = at(at(layers[i], "config"), "name");
-    if (name.is_string()) names[group] = name.get<std::string>();
-    AddLayers(layers[i], absl::StrCat(group, "/"), depth + 1, names);
+    if (!name.is_string()) continue;
+    const std::string path = absl::StrCat(around.layers, name.get<std::string>());
+    names[group] = path;
+    AddLayers(layers[i], {absl::StrCat(group, "/"), absl::StrCat(path, "/"), around.depth + 1},
+              names);
   }
 }
 
@@ -85,7 +95,7 @@ std::vector<std::string> KerasLayerGroups(absl::Span<const std::string> classes)
 std::map<std::string, std::string> KerasLayersByGroup(const std::string& config) {
   std::map<std::string, std::string> names;
   const auto model = nlohmann::json::parse(config, nullptr, /*allow_exceptions=*/false);
-  if (!model.is_discarded()) AddLayers(model, "", 0, names);
+  if (!model.is_discarded()) AddLayers(model, Around(), names);
   return names;
 }
 

@@ -21,8 +21,8 @@ std::string KerasSnakeCase(absl::string_view class_name);
 std::vector<std::string> KerasLayerGroups(absl::Span<const std::string> classes);
 
 // Returns the names of the layers of a model, by their groups, given the JSON of its config. Layers
-// of nested models are there too: "layers/functional/layers/dense". Empty if the text is not the
-// JSON of a model.
+// of nested models are there too, with the names of the models around them: "encoder/dense" of
+// "layers/functional/layers/dense". Empty if the text is not the JSON of a model.
 std::map<std::string, std::string> KerasLayersByGroup(const std::string& config);
 
 }  // namespace cohort

@@ -66,7 +66,11 @@ void AddTo(std::vector<LayerWeights>& layers, const std::string& layer, size_t i
 class Matcher {
  public:
   Matcher(absl::Span<const WantedWeight> wanted, const WeightFile& file)
-      : wanted_(wanted), file_(file), entry_of_(wanted.size(), kNone), transposes_(wanted.size()) {
+      : wanted_(wanted),
+        file_(file),
+        entry_of_(wanted.size(), kNone),
+        transposes_(wanted.size()),
+        is_renamed_(wanted.size(), false) {
     for (size_t i = 0; i < file.entries.size(); ++i) {
       const WeightEntry& entry = file.entries[i];
       if (entry.role != WeightRole::kWeight || entry.dtype == DType::kUndefined) continue;
@@ -99,6 +103,7 @@ class Matcher {
       const size_t index = static_cast<size_t>(found - wanted_.begin());
       entry_of_[index] = entry;
       transposes_[index] = rename.transpose;
+      is_renamed_[index] = true;
     }
     return absl::OkStatus();
   }
@@ -162,6 +167,14 @@ class Matcher {
     return by_name != kNone ? by_name : FindIn(by_last_parts_, LastParts(wanted.name));
   }
 
+  // Returns whether each variable of a layer has a value, and one of the layer of the file.
+  bool IsPaired(const LayerWeights& ours, const LayerWeights& theirs) const {
+    return std::all_of(ours.indices.begin(), ours.indices.end(), [&](size_t index) {
+      return std::find(theirs.indices.begin(), theirs.indices.end(), entry_of_[index]) !=
+             theirs.indices.end();
+    });
+  }
+
   // Pairs the layers in order, if not all names have fitted and there are as many layers.
   void MatchByPosition() {
     if (std::find(entry_of_.begin(), entry_of_.end(), kNone) == entry_of_.end()) return;
@@ -174,8 +187,11 @@ class Matcher {
       if (ours[i].indices.size() != theirs[i].indices.size()) return;
     }
     for (size_t i = 0; i < ours.size(); ++i) {
+      // Keras 2 writes the statistics of a nested model behind all that is trained, so names say
+      // more than positions.
+      if (IsPaired(ours[i], theirs[i])) continue;
       for (size_t k = 0; k < ours[i].indices.size(); ++k) {
-        if (transposes_[ours[i].indices[k]].empty()) {
+        if (!is_renamed_[ours[i].indices[k]]) {
           entry_of_[ours[i].indices[k]] = theirs[i].indices[k];
         }
       }
@@ -186,7 +202,8 @@ class Matcher {
   const WeightFile& file_;
   std::vector<size_t> entry_of_;  // by variable; kNone: none yet
   std::vector<std::vector<int>> transposes_;
-  std::vector<size_t> weights_;  // the entries that may be taken
+  std::vector<bool> is_renamed_;  // by variable: `renames` gave its value
+  std::vector<size_t> weights_;   // the entries that may be taken
   std::map<std::pair<std::string, int>, size_t> by_place_;
   std::map<std::string, size_t> by_name_;
   std::map<std::string, size_t> by_last_parts_;

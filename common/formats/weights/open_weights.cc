@@ -75,11 +75,13 @@ absl::StatusOr<WeightFile> OpenArchive(std::unique_ptr<ReadableFile> file,
   ASSIGN_OR_RETURN(WeightFile opened, WeightsOfHdf5(std::move(hdf5)));
   opened.kind = WeightFileKind::kKerasArchive;
   ASSIGN_OR_RETURN(opened.texts.config, TextOf(*archive, kConfigMember, kTextBytesMax));
-  // Files of before Keras 3.6 do not name their layers, and the model's config does.
+  // Files of before Keras 3.6 do not name their layers, and the model's config does. Later ones do
+  // not say in which nested model a layer is, where several may have the same name.
   const std::map<std::string, std::string> layers = KerasLayersByGroup(opened.texts.config);
   for (WeightEntry& entry : opened.entries) {
     const auto layer = layers.find(entry.group);
-    if (entry.layer.empty() && layer != layers.end()) entry.layer = layer->second;
+    if (layer == layers.end()) continue;
+    if (entry.layer.empty() || absl::StrContains(layer->second, '/')) entry.layer = layer->second;
   }
   ASSIGN_OR_RETURN(const std::string metadata,
                    TextOf(*archive, kMetadataMember, kMetadataBytesMax));

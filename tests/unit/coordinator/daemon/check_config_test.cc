@@ -19,6 +19,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 constexpr char kGood[] = "the configuration is good\n";
+constexpr char kModelFile[] = "/tmp/cohort-model-of-a-test.json";
 
 json Job() {
   return json::parse(R"({
@@ -35,6 +36,8 @@ json Job() {
 std::string Parse(const json& job, std::vector<std::string> arguments) {
   MemoryFileSystem files;
   EXPECT_TRUE(WriteFileAtomically(files, "/job.json", job.dump()).ok());
+  EXPECT_TRUE(files.MakeDirectories("/tmp").ok());
+  EXPECT_TRUE(WriteFileAtomically(files, kModelFile, Job()["model"].dump()).ok());
   arguments.insert(arguments.begin(), {"--job", "/job.json"});
   const Environment environment = [](const std::string&) { return std::nullopt; };
   const auto command = ParseCoordinatorCommandLine(arguments, environment, files);
@@ -79,6 +82,22 @@ TEST(CheckConfig, DevicesThatOnlyTheWorkersKnowAreNamed) {
             "job starts\n");
   EXPECT_EQ(check({R"(strategy={"type": "one_device", "devices": ["gpu:1"]})"}), kGood)
       << "of another type";
+}
+
+TEST(CheckConfig, AModelMayBeInAFile) {
+  const std::string in_file = absl::StrCat(R"(model={"keras": ")", kModelFile, R"("})");
+  EXPECT_EQ(Check(Job(), {"--set", in_file}), kGood);
+  const std::string refused = Check(
+      Job(), {"--set", R"(model={"keras": "/none.json"})", "--set", "compile.loss=crossentropi"});
+  EXPECT_THAT(refused, HasSubstr("model.keras: "));
+  EXPECT_THAT(refused, HasSubstr("/none.json"));
+  EXPECT_THAT(refused, HasSubstr("'crossentropi' is not a known loss")) << "all at once";
+  // The job file itself is JSON, but holds no model.
+  EXPECT_THAT(Check(Job(), {"--set", R"(model={"keras": "/job.json"})"}),
+              HasSubstr("model.keras[/job.json]"));
+  // An output may not overwrite what the job reads.
+  EXPECT_THAT(Check(Job(), {"--set", in_file, "--set", absl::StrCat("export.onnx=", kModelFile)}),
+              HasSubstr("model.keras"));
 }
 
 TEST(CheckConfig, AnExportThatCannotBeWrittenIsRefused) {

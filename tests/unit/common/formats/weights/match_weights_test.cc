@@ -126,27 +126,58 @@ TEST(MatchWeights, FloatsOfEveryWidthBecomeTheVariablesType) {
   EXPECT_TRUE(absl::IsInvalidArgument(read("whole", {1}).status()));
 }
 
-// A file of the legacy kind has entries with layers; its names differ from the model's.
-TEST(MatchWeights, LegacyFilesGoByPositionIfNamesDoNotFit) {
+// A file of the legacy kind with these layers and variables, each of shape [2].
+WeightFile LegacyFile(const std::vector<std::pair<std::string, std::string>>& variables) {
   WeightFile file;
   file.kind = WeightFileKind::kLegacyHdf5;
-  for (const auto& [layer, name] : std::vector<std::pair<std::string, std::string>>{
-           {"dense_7", "kernel"}, {"dense_7", "bias"}, {"dense_8", "kernel"}}) {
+  for (const auto& [layer, variable] : variables) {
     WeightEntry entry;
-    entry.name = entry.variable = layer + "/" + name;
+    entry.name = entry.variable = variable;
     entry.layer = layer;
     entry.dtype = DType::kFloat32;
     entry.shape = Shape{2};
     file.entries.push_back(entry);
   }
+  return file;
+}
+
+std::vector<size_t> EntriesOf(const WeightMatches& matches) {
+  std::vector<size_t> entries;
+  for (const WeightMatch& match : matches.matched) entries.push_back(match.entry);
+  return entries;
+}
+
+// The names of the file differ from the model's.
+TEST(MatchWeights, LegacyFilesGoByPositionIfNamesDoNotFit) {
+  const WeightFile file = LegacyFile(
+      {{"dense_7", "dense_7/kernel"}, {"dense_7", "dense_7/bias"}, {"dense_8", "dense_8/kernel"}});
   std::vector<WantedWeight> wanted = {
       {"a/kernel", {2}, "a"}, {"a/bias", {2}, "a"}, {"b/kernel", {2}, "b"}};
   const auto matches = MatchWeights(wanted, file, {});
   ASSERT_TRUE(matches.ok());
   ASSERT_EQ(matches->matched.size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(matches->matched[i].entry, i);
+  // What a user maps does not go by its position.
+  const auto renamed = MatchWeights(wanted, file, {{"a/kernel", {"dense_8/kernel", {}}}});
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  EXPECT_THAT(EntriesOf(*renamed), ElementsAre(2, 1, 2));
   wanted.push_back({"c/kernel", {2}, "c"});
   EXPECT_EQ(MatchWeights(wanted, file, {})->missing.size(), 4u);
+}
+
+// Keras 2 writes the statistics of a nested model behind everything that is trained.
+TEST(MatchWeights, NamesThatFitInALayerSayMoreThanPositions) {
+  const WeightFile file = LegacyFile({{"sub", "bn/gamma"},
+                                      {"sub", "d/kernel"},
+                                      {"sub", "bn/moving_mean"},
+                                      {"dense_8", "dense_8/kernel"}});
+  const std::vector<WantedWeight> wanted = {{"sub/bn/gamma", {2}, "sub"},
+                                            {"sub/bn/moving_mean", {2}, "sub"},
+                                            {"sub/d/kernel", {2}, "sub"},
+                                            {"b/kernel", {2}, "b"}};
+  const auto matches = MatchWeights(wanted, file, {});
+  ASSERT_TRUE(matches.ok()) << matches.status();
+  EXPECT_THAT(EntriesOf(*matches), ElementsAre(0, 2, 1, 3));
 }
 
 TEST(KerasGroups, NamesAreThoseOfKeras) {
@@ -175,11 +206,12 @@ TEST(KerasGroups, AConfigNamesTheLayersOfItsGroups) {
       {"class_name": "Sequential", "config": {"name": "inner", "layers": [
           {"class_name": "Dense", "config": {"name": "deep"}}]}},
       {"class_name": "Dense", "config": {"name": "last"}}]}})";
-  const std::map<std::string, std::string> expected = {{"layers/input_layer", "x"},
-                                                       {"layers/dense", "first"},
-                                                       {"layers/sequential", "inner"},
-                                                       {"layers/sequential/layers/dense", "deep"},
-                                                       {"layers/dense_1", "last"}};
+  const std::map<std::string, std::string> expected = {
+      {"layers/input_layer", "x"},
+      {"layers/dense", "first"},
+      {"layers/sequential", "inner"},
+      {"layers/sequential/layers/dense", "inner/deep"},
+      {"layers/dense_1", "last"}};
   EXPECT_EQ(KerasLayersByGroup(config), expected);
   for (const char* other : {"", "{", "[]", "7", "{\"config\": [1, {\"config\": 3}]}"}) {
     EXPECT_LE(KerasLayersByGroup(other).size(), 2u) << other;

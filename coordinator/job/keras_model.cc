@@ -1,0 +1,182 @@
+#include "coordinator/job/keras_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/excerpt.h"
+#include "common/base/status.h"
+#include "common/cluster/json_text.h"
+#include "coordinator/network/read_model.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kKeras[] = "keras";
+constexpr char kVersion[] = "keras_version";
+constexpr char kCompileConfig[] = "compile_config";
+
+// Parses JSON that Keras wrote. The text may be a JSON string that holds the JSON, since json.dump
+// of what to_json() returned writes one.
+absl::StatusOr<json> ParseConfig(const std::string& text) {
+  if (text.size() > kModelConfigBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the configuration has ", text.size(),
+                                                   " bytes; at most ", kModelConfigBytesMax,
+                                                   " are read"));
+  }
+  ASSIGN_OR_RETURN(json parsed, ParseJsonText(text));
+  if (!parsed.is_string()) return parsed;
+  return ParseJsonText(parsed.get<std::string>());
+}
+
+// Removes what Keras's registry of 2.11 to 2.15 writes before the name of its own optimizers.
+void StripRegistry(json& optimizer) {
+  if (!optimizer.is_object() || !optimizer.contains("class_name")) return;
+  json& name = optimizer["class_name"];
+  if (!name.is_string()) return;
+  name = std::string(absl::StripPrefix(name.get<std::string>(), "Custom>"));
+}
+
+// Returns the arguments of compile() under the names that the job's section has. How Keras ran the
+// model (eagerly, or by XLA) changes no result, so a file's word on that is left out.
+json CompileOf(json arguments) {
+  if (!arguments.is_object()) return arguments;
+  if (arguments.contains("optimizer_config")) {
+    json optimizer = std::move(arguments["optimizer_config"]);
+    arguments.erase("optimizer_config");
+    StripRegistry(optimizer);
+    arguments["optimizer"] = std::move(optimizer);
+  }
+  for (const char* const key : {"run_eagerly", "jit_compile"}) arguments.erase(key);
+  // Keras 2 writes null where losses have one weight for each example, which is all that it is
+  // here.
+  const auto mode = arguments.find("sample_weight_mode");
+  if (mode != arguments.end() && mode->is_null()) arguments.erase(mode);
+  return arguments;
+}
+
+// Resolves the model of one job. Lives for one ResolveModel. Thread-compatible.
+class Resolver {
+ public:
+  Resolver(const ModelFileReader& files, JsonErrors& errors, json& job)
+      : files_(files), errors_(errors), job_(job) {}
+
+  ResolvedModel Resolve() {
+    const auto model = job_.find("model");
+    if (model == job_.end() || !model->is_object()) return std::move(resolved_);
+    if (model->contains(kKeras)) {
+      json section = std::move(*model);
+      json form = ReadSection(section);
+      resolved_.is_known = !form.is_null();
+      job_["model"] = std::move(form);
+    }
+    TakeCompile(job_["model"]);
+    return std::move(resolved_);
+  }
+
+ private:
+  // Returns the class form in {"keras": ..., "keras_version": ...}, or null after an error.
+  json ReadSection(const json& section) {
+    ObjectReader reader({"model", errors_, &section});
+    const json* const keras = reader.Require(kKeras);
+    std::string version;
+    reader.String(kVersion, &version);
+    reader.Finish();
+    json form;
+    if (keras != nullptr && keras->is_string()) {
+      form = ReadFile(keras->get<std::string>());
+    } else if (keras != nullptr && keras->is_object()) {
+      resolved_.path = JoinKeys("model", kKeras);
+      form = *keras;
+    } else if (keras != nullptr) {
+      reader.AddError(kKeras, absl::StrCat("is ", JsonExcerpt(*keras),
+                                           "; it must be the path of a file that Keras wrote, or "
+                                           "what model.to_json() returns as an object"));
+    }
+    if (!version.empty() && !ParseKerasVersion(version)) {
+      reader.AddError(kVersion, absl::StrCat("is '", Excerpt(version),
+                                             "'; it must be a version from 2.0 on, such as "
+                                             "\"2.15.0\""));
+    } else if (!version.empty() && form.is_object()) {
+      form[kVersion] = version;
+      resolved_.form.version_from = JoinKeys("model", kVersion);
+    }
+    return form;
+  }
+
+  // Returns the class form in a file, or null after an error.
+  json ReadFile(const std::string& path) {
+    const std::string key = JoinKeys("model", kKeras);
+    resolved_.path = absl::StrCat(key, "[", Excerpt(path), "]");
+    if (!files_) {
+      errors_.Add(key, absl::StrCat("names the file '", Excerpt(path),
+                                    "', and no files are read here; give the model inline"));
+      return nullptr;
+    }
+    absl::StatusOr<KerasModelFile> file = files_(path);
+    if (!file.ok()) {
+      errors_.Add(key, std::string(file.status().message()));
+      return nullptr;
+    }
+    absl::StatusOr<json> form = ParseConfig(file->config);
+    if (!form.ok() || !form->is_object()) {
+      errors_.Add(key, absl::StrCat(Excerpt(path), " holds no model in Keras's JSON: ",
+                                    form.ok() ? absl::StrCat("it is ", JsonExcerpt(*form))
+                                              : std::string(form.status().message()),
+                                    "; name what model.to_json() or model.save() wrote"));
+      return nullptr;
+    }
+    resolved_.form.file = path;
+    resolved_.form.has_weights = file->has_weights;
+    training_config_ = std::move(file->training_config);
+    if (!file->keras_version.empty() && !form->contains(kVersion)) {
+      (*form)[kVersion] = file->keras_version;
+    }
+    return *std::move(form);
+  }
+
+  // Takes the arguments of compile() that Keras wrote, unless the job has its own.
+  void TakeCompile(json& form) {
+    if (!form.is_object()) return;
+    json beside;
+    if (form.contains(kCompileConfig)) {
+      beside = std::move(form[kCompileConfig]);
+      form.erase(kCompileConfig);
+    }
+    const bool is_beside = beside.is_object() && !beside.empty();
+    if (!is_beside && training_config_.empty()) return;
+    if (job_.contains("compile") && !job_["compile"].is_null()) {
+      resolved_.form.leaves_compile = true;
+      return;
+    }
+    resolved_.compile_path =
+        JoinKeys(resolved_.path, is_beside ? kCompileConfig : "training_config");
+    if (is_beside) {
+      job_["compile"] = CompileOf(std::move(beside));
+      return;
+    }
+    absl::StatusOr<json> arguments = ParseConfig(training_config_);
+    resolved_.is_compile_known = arguments.ok();
+    if (!arguments.ok()) {
+      return errors_.Add(resolved_.compile_path, std::string(arguments.status().message()));
+    }
+    job_["compile"] = CompileOf(*std::move(arguments));
+  }
+
+  const ModelFileReader& files_;
+  JsonErrors& errors_;
+  json& job_;
+  ResolvedModel resolved_;
+  std::string training_config_;
+};
+
+}  // namespace
+
+ResolvedModel ResolveModel(const ModelFileReader& files, JsonErrors& errors, json& job) {
+  return Resolver(files, errors, job).Resolve();
+}
+
+}  // namespace cohort
