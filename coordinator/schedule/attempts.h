@@ -2,9 +2,11 @@
 
 // The record of how a closure's attempts ended. Three counts limit how often the closure runs:
 //
-//   faults:     answers of workers which say that an attempt failed, while another attempt may
-//   succeed; malformed:  messages about the closure that could not be read; casualties: worker
-//   processes that ended during calls that ran the closure.
+//   faults: answers of workers which say that an attempt failed, while another may succeed;
+//
+//   malformed: messages about the closure that could not be read;
+//
+//   casualties: worker processes that ended during calls that ran the closure.
 //
 // A call that ended without an answer is not a fault: the network may have broken for a while.
 // Whether the worker process has ended is known only later. If the worker is given up, or comes
@@ -41,8 +43,8 @@ class AttemptRecord {
   void AddSilence(absl::Duration for_so_long, absl::Status error);
   void EndSilence();  // notes that a set-up call was answered
   absl::Duration silent_for() const { return silent_for_; }
-  // Returns the error of the last unanswered set-up call if kSilentCallsMin or more set-up calls in a
-  // row have been silent, for `silence_max` or longer in total; otherwise returns OK.
+  // Returns the error of the last unanswered set-up call if kSilentCallsMin or more set-up calls in
+  // a row have been silent, for `silence_max` or longer in total; otherwise returns OK.
   absl::Status Silence(absl::Duration silence_max) const;
 
   // Records that the call of attempt `attempt` to this worker process ended without an answer.
