@@ -23,13 +23,13 @@
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
 #include "coordinator/api/load_record.h"
+#include "coordinator/job/keras_file.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
 #include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
-#include "coordinator/train/model_file.h"
 #include "coordinator/train/offline_plan.h"
 
 namespace cohort {
@@ -302,7 +302,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
     problems.push_back(absl::StrCat("--job: ", text.status().message()));
     return;
   }
-  const auto read = [&files](const std::string& path) { return ReadModelFile(files, path); };
+  const auto read = [&files](const std::string& path) { return ReadKerasFile(files, path); };
   Take(ParseJob(*text, flags.job_file, flags.overrides, read), options.job, problems);
 }
 

@@ -10,14 +10,10 @@
 
 namespace cohort {
 
-// Upper bound of the size of a file with the JSON of a model, or of a job.
-inline constexpr uint64_t kModelFileBytesMax = 64 << 20;
-
-// Reads the model of a job file (its section `model` alone), of a file with what Keras's to_json
-// wrote, of a .keras archive, or of a whole-model .h5 file. What a file is follows from its
-// content. Errors: NOT_FOUND; INVALID_ARGUMENT listing everything of the model that is wrong or not
-// supported, and for a file without a model; RESOURCE_EXHAUSTED for JSON above kModelFileBytesMax;
-// those of OpenWeights.
+// Reads the model of a job file (its section `model` alone, with the file that `model.keras`
+// names), of a file with what Keras's to_json wrote, of a .keras archive, or of a whole-model .h5
+// file. What a file is follows from its content. Errors: those of ReadKerasFile; INVALID_ARGUMENT
+// listing everything of the model that is wrong or not supported.
 absl::StatusOr<ModelSpec> ReadModelFile(FileSystem& files, const std::string& path);
 
 }  // namespace cohort

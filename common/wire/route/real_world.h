@@ -27,8 +27,10 @@ class RealWorld {
       : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 
   ~RealWorld() {
-    transport_.reset();  // ends the transport's calls, which use the other parts
-    clock_.Stop();       // the clock's timers use the pool, and the pool's tasks use the clock
+    // Timers use the transport and the pool, so none runs after this line. The timers that calls
+    // set while they end never fire.
+    clock_.Stop();
+    transport_.reset();  // ends the transport's calls, whose callbacks use the other parts
   }
 
   World world() { return World{clock_, pool_, files_, *transport_}; }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/temporary_file.h"
 #include "common/formats/weights/open_weights.h"
+#include "coordinator/job/keras_file.h"
 #include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
 #include "coordinator/train/offline_plan.h"
@@ -43,7 +44,7 @@ absl::StatusOr<JobSpec> Parse(MemoryFileSystem& disk, const json& model, size_t 
                     {"data", {{"train", {{"class_name", "IDX"}, {"config", {{"paths", paths}}}}}}},
                     {"strategy", {{"type", "one_device"}}}};
   return ParseJob(job.dump(), "job", {},
-                  [&](const std::string& path) { return ReadModelFile(disk, path); });
+                  [&](const std::string& path) { return ReadKerasFile(disk, path); });
 }
 
 // Expects that every variable of the job's model has a value in the model's file, which has no
@@ -70,7 +71,7 @@ TEST_P(SavedModels, HaveTheModelWhatCompileWasGivenAndTheWeights) {
   const auto& [path, version] = GetParam();
   MemoryFileSystem disk;
   Unpack("saved_models.zip", disk);
-  const auto read = ReadModelFile(disk, path);
+  const auto read = ReadKerasFile(disk, path);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->keras_version, version);
   EXPECT_TRUE(read->has_weights);
@@ -111,7 +112,7 @@ TEST(SavedModel, TheSettingsAreThoseOfTheContentAndNotOfThePath) {
   Unpack("saved_models.zip", disk);
   const std::string bytes = *ReadFile(disk, "3.15.1/m.keras");
   ASSERT_TRUE(WriteFileAtomically(disk, "/elsewhere", bytes).ok());
-  json config = json::parse(ReadModelFile(disk, "/elsewhere")->config);
+  json config = json::parse(ReadKerasFile(disk, "/elsewhere")->config);
   ASSERT_TRUE(WriteFileAtomically(disk, "/model.json", config.dump()).ok());
   for (json& layer : config["config"]["layers"]) {
     if (layer["config"]["name"] == "gru") layer["config"]["units"] = 5;
@@ -132,7 +133,7 @@ TEST(SavedModel, TheSettingsAreThoseOfTheContentAndNotOfThePath) {
 }
 
 std::string ErrorOf(MemoryFileSystem& disk, const std::string& path) {
-  const auto read = ReadModelFile(disk, path);
+  const auto read = ReadKerasFile(disk, path);
   EXPECT_FALSE(read.ok());
   return std::string(read.status().message());
 }
