@@ -48,6 +48,7 @@ std::vector<std::string> NearestNames(absl::string_view name,
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   ranked.resize(std::min(count, ranked.size()));
   std::vector<std::string> nearest;
+  nearest.reserve(ranked.size());
   for (const auto& [distance, candidate] : ranked) nearest.push_back(*candidate);
   return nearest;
 }

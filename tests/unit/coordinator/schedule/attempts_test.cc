@@ -51,6 +51,21 @@ TEST(AttemptRecord, AnAttemptOfManyProcessesCountsOnce) {
   EXPECT_TRUE(record.IsPoison(2, false, 0));
 }
 
+// A CreateDataset may be silent for all of the time, and the next call's message may be lost too.
+TEST(AttemptRecord, TwoLostMessagesOfTheSetUpEndNothing) {
+  const absl::Status lost = absl::DeadlineExceededError("no answer");
+  const absl::Duration most = absl::Seconds(60);
+  AttemptRecord record;
+  record.AddSilence(most, lost);
+  EXPECT_TRUE(record.Silence(most).ok());
+  record.AddSilence(most + absl::Seconds(15), lost);
+  EXPECT_TRUE(record.Silence(most).ok());
+  record.AddSilence(most + absl::Seconds(30), lost);
+  EXPECT_EQ(record.Silence(most), lost);
+  record.EndSilence();
+  EXPECT_TRUE(record.Silence(most).ok());
+}
+
 class ClosureAttempts : public SchedulerTest {};
 
 // The network may break as often as it likes.
