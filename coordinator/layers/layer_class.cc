@@ -80,11 +80,24 @@ bool ReportUnknown(const JsonPlace& place, const json& form, const LayerContext&
   return true;
 }
 
+bool IsClassOfOperation(const LayerClass& one) { return !absl::string_view(one.module).empty(); }
+
 // Returns whether the form is that of an operation of Keras 3, whose class may be named as a layer.
-bool IsOperation(const json& form) {
-  if (!form.is_object() || !form.contains("module") || !form["module"].is_string()) return false;
-  const std::string module = form["module"].get<std::string>();
-  return absl::StartsWith(module, "keras.src.ops") || absl::StartsWith(module, "keras.ops");
+// The module tells the two apart. The forms in an .h5 file that Keras 3 wrote have no module: there
+// only a layer has the key `trainable`.
+bool IsOperation(const json& form, const LayerContext& context) {
+  if (!form.is_object()) return false;
+  if (form.contains("module") && form["module"].is_string()) {
+    const std::string module = form["module"].get<std::string>();
+    return absl::StartsWith(module, "keras.src.ops") || absl::StartsWith(module, "keras.ops");
+  }
+  if (!context.version_is_known || context.keras.IsKeras2()) return false;
+  const auto config = form.find("config");
+  const auto name = form.find("class_name");
+  if (config == form.end() || config->contains("trainable") || name == form.end()) return false;
+  return std::any_of(context.classes->begin(), context.classes->end(), [&](const LayerClass& one) {
+    return IsClassOfOperation(one) && *name == one.name;
+  });
 }
 
 // Returns the classes that a form may name.
@@ -92,8 +105,7 @@ std::vector<ClassChoice<const LayerClass*>> Choices(const std::vector<LayerClass
                                                     bool operations) {
   std::vector<ClassChoice<const LayerClass*>> choices;
   for (const LayerClass& one : classes) {
-    const bool is_operation = !absl::string_view(one.module).empty();
-    if (is_operation == operations) choices.push_back({one.name, &one});
+    if (IsClassOfOperation(one) == operations) choices.push_back({one.name, &one});
   }
   return choices;
 }
@@ -180,7 +192,7 @@ ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
     result.config_path = config.path();
   };
   const JsonPlace both = {place.path, place.errors, &form, &record};
-  const auto choices = Choices(*context.classes, IsOperation(form));
+  const auto choices = Choices(*context.classes, IsOperation(form, context));
   if (ReportCode(place, form) || ReportUnknown(place, form, context, choices)) return result;
   if (!ReadClass(both, "layer", choices, "", fields, spec.type)) return result;
   record["config"].erase("name");

@@ -377,7 +377,7 @@ class NadamKernel : public OptimizerKernel {
 
   const Betas betas_;
   const double schedule_decay_;
-  std::vector<double> products_ = {1};  // of f(1) ... f(t), at index t
+  std::vector<double> products_ = {1};  // product of f(1) ... f(t) at index t
 };
 
 // The kernel of assign_add for float variables: no slots, no weight decay, no average.

@@ -299,10 +299,12 @@ TEST(KeysThatAreNotNeutral, AreRefused) {
               HasSubstr("not 'float32'"));
   json own = dense;
   own["module"] = "my.layers";
-  EXPECT_THAT(ErrorOf(Parse(model(own))), HasSubstr("module: is 'my.layers'"));
+  EXPECT_THAT(ErrorOf(Parse(model(own))),
+              HasSubstr("'Dense' of the module 'my.layers', whose Python code"));
   own["module"] = "keras.layers";
   own["registered_name"] = "mine>Dense";
-  EXPECT_THAT(ErrorOf(Parse(model(own))), HasSubstr("registered_name: is 'mine>Dense'"));
+  EXPECT_THAT(ErrorOf(Parse(model(own))),
+              HasSubstr("the registered class 'mine>Dense', whose Python code"));
   own["registered_name"] = nullptr;
   EXPECT_TRUE(Parse(model(own)).ok());
 }

@@ -240,8 +240,8 @@ TEST(UpdateKernelTest, EmptySlicesAreFine) {
 }
 
 TEST(UpdateKernelTest, UnknownOpOrParameterIsNamed) {
-  EXPECT_THAT(std::string(MakeUpdateKernel(RuleOf("lion", {})).status().message()),
-              testing::HasSubstr("lion"));
+  EXPECT_THAT(std::string(MakeUpdateKernel(RuleOf("lioness", {})).status().message()),
+              testing::HasSubstr("lioness"));
   EXPECT_THAT(std::string(MakeUpdateKernel(RuleOf("sgd", {{"beta_1", 0}})).status().message()),
               testing::HasSubstr("beta_1"));
 }
