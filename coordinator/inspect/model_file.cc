@@ -1,7 +1,6 @@
 #include "coordinator/inspect/model_file.h"
 
-#include <utility>
-
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/keras_file.h"
@@ -20,11 +19,14 @@ using nlohmann::json;
 absl::StatusOr<json> JobOf(const KerasModelFile& file, const std::string& path) {
   absl::StatusOr<json> parsed = ParseJsonText(file.config);
   if (!parsed.ok()) return Annotate(parsed.status(), path);
-  // A model has a class, and a job has a model.
-  const bool is_job =
-      parsed->is_object() && parsed->contains("model") && !parsed->contains("class_name");
-  if (is_job) return parsed;
-  return json{{"model", {{"keras", path}}}};
+  // A model has a class, and a job has a model. JSON in a JSON string is one of Keras's ways.
+  const bool is_model = parsed->is_string() || parsed->contains("class_name");
+  if (!is_model && parsed->contains("model")) return parsed;
+  if (is_model) return json{{"model", {{"keras", path}}}};
+  return absl::InvalidArgumentError(
+      absl::StrCat(path,
+                   " is neither a job file, which has the key 'model', nor a model of Keras, "
+                   "which has 'class_name' and 'config'"));
 }
 
 }  // namespace

@@ -131,30 +131,6 @@ void ReadTrainable(ObjectReader& config, bool* trainable) {
 
 }  // namespace
 
-const std::vector<LayerClass>& LayerClasses() {
-  static const auto* const kClasses = [] {
-    auto* const classes = new std::vector<LayerClass>();
-    AddCoreLayers(*classes);
-    AddActivationLayers(*classes);
-    AddEmbeddingLayers(*classes);
-    AddReshapingLayers(*classes);
-    AddMergingLayers(*classes);
-    AddConvolutionLayers(*classes);
-    AddPoolingLayers(*classes);
-    AddPaddingLayers(*classes);
-    AddResizingLayers(*classes);
-    AddNormalizationLayers(*classes);
-    AddExampleNormalizationLayers(*classes);
-    AddRegularizationLayers(*classes);
-    AddRecurrentLayers(*classes);
-    AddAttentionLayers(*classes);
-    AddWrapperLayers(*classes);
-    AddOperations(*classes);
-    return classes;
-  }();
-  return *kClasses;
-}
-
 bool LayerClass::Takes(absl::string_view argument) const {
   if (argument == "mask" || absl::StartsWith(argument, "mask.")) return true;
   for (const absl::string_view one : absl::StrSplit(arguments, ' ')) {
@@ -199,18 +175,6 @@ ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
   spec.config = record["config"].dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   result.layer = std::move(spec);
   return result;
-}
-
-LayerSpec MakeInputLayer(const InputType& input) {
-  json shape = {nullptr};
-  for (const int64_t dim : input.shape) shape.push_back(dim < 0 ? json() : json(dim));
-  const json value = {
-      {"class_name", "InputLayer"},
-      {"config", {{"batch_shape", shape}, {"dtype", std::string(DTypeName(input.dtype))}}}};
-  JsonErrors errors;
-  FileNotes notes;
-  const LayerContext context{.classes = &LayerClasses(), .notes = &notes};
-  return *ReadLayer({"", errors, &value}, context).layer;
 }
 
 ordered_json LayerToJson(const LayerSpec& layer) {

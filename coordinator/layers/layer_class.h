@@ -1,8 +1,8 @@
 #pragma once
 
-// The table of layer classes. A row names the class as Keras does, makes a layer of it, and says
-// what the code around the layers has to know of the class. Each family of layers has a file of its
-// own, which adds its rows.
+// A row of the table of layer classes (classes/layer_classes.h), and a layer that was read by its
+// row. A row names the class as Keras does, makes a layer of it, and says what the code around the
+// layers has to know of the class.
 
 #include <memory>
 #include <optional>
@@ -55,27 +55,6 @@ std::unique_ptr<Layer> MakeNamedLayer(const char* name) {
   return std::make_unique<Class>(name);
 }
 
-// The families' rows.
-void AddActivationLayers(std::vector<LayerClass>& classes);
-void AddAttentionLayers(std::vector<LayerClass>& classes);
-void AddConvolutionLayers(std::vector<LayerClass>& classes);
-void AddCoreLayers(std::vector<LayerClass>& classes);
-void AddEmbeddingLayers(std::vector<LayerClass>& classes);
-void AddExampleNormalizationLayers(std::vector<LayerClass>& classes);
-void AddMergingLayers(std::vector<LayerClass>& classes);
-void AddNormalizationLayers(std::vector<LayerClass>& classes);
-void AddOperations(std::vector<LayerClass>& classes);
-void AddPaddingLayers(std::vector<LayerClass>& classes);
-void AddPoolingLayers(std::vector<LayerClass>& classes);
-void AddRecurrentLayers(std::vector<LayerClass>& classes);
-void AddRegularizationLayers(std::vector<LayerClass>& classes);
-void AddReshapingLayers(std::vector<LayerClass>& classes);
-void AddResizingLayers(std::vector<LayerClass>& classes);
-void AddWrapperLayers(std::vector<LayerClass>& classes);
-
-// Returns the rows of all layer classes.
-const std::vector<LayerClass>& LayerClasses();
-
 // A layer of a model: a value, because the layer itself never changes after it was read. `config`
 // is the canonical config as JSON text, without the layer's name: every key that decides what the
 // layer computes, defaults included. Layers with equal names, classes and configs are the same.
@@ -95,9 +74,6 @@ struct LayerSpec {
     return a.name == b.name && a.type == b.type && a.config == b.config;
   }
 };
-
-// Makes an InputLayer for a model that has none.
-LayerSpec MakeInputLayer(const InputType& input);
 
 struct ReadLayerResult {
   std::optional<LayerSpec> layer;  // the layer that was read; empty after an error

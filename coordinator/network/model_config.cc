@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/cluster/json_text.h"
+#include "coordinator/layers/classes/layer_classes.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {

@@ -1,5 +1,6 @@
 #include "coordinator/network/nested_model.h"
 
+#include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/network/calls.h"
 #include "coordinator/network/model_config.h"

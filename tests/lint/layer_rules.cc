@@ -77,7 +77,8 @@ Plans PlanOfCoordinator() {
   return {
       {"coordinator/json", {"common/cluster"}},
       {"coordinator/layers", {"coordinator/json", "common/program"}},
-      {"coordinator/network", {"coordinator/layers"}},
+      {"coordinator/layers/classes", {"coordinator/layers"}},
+      {"coordinator/network", {"coordinator/layers/classes"}},
       {"coordinator/inspect", {"coordinator/job", "common/formats/weights"}},
       {"coordinator/losses", {"coordinator/json", "common/program"}},
       {"coordinator/metrics", {"coordinator/losses"}},

@@ -45,11 +45,11 @@ TEST_F(CheckpointCommands, ShowListsNamesTypesShapesAndBytes) {
   const InspectResult shown = Run({"show", "w.safetensors"});
   EXPECT_EQ(shown.error, "");
   EXPECT_EQ(shown.output, R"(safetensors
-Name           Type     Shape  Bytes #
---------------------------------------
-step           int64    []           8
-d/kernel       float32  [2,3]       24
-d\x1b[2J\x0a   bool     [0]          0
+Name          Type     Shape  Bytes #
+-------------------------------------
+step          int64    []           8
+d/kernel      float32  [2,3]       24
+d\x1b[2J\x0a  bool     [0]          0
 
 3 values, 32 bytes (32.00 B)
 )");

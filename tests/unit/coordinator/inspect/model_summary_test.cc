@@ -147,6 +147,15 @@ TEST(ModelSummary, NamesCannotReachTheTerminal) {
   EXPECT_THAT(wrong.error, Not(HasSubstr("\x1b")));
 }
 
+TEST(ModelFile, AJobWhoseModelIsAnotherFileShowsThatModel) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(WriteFileAtomically(files, "m.json", kSequential).ok());
+  ASSERT_TRUE(WriteFileAtomically(files, "job.json", R"({"model": {"keras": "m.json"}})").ok());
+  const InspectResult shown = RunInspect({"model", "show", "job.json"}, files);
+  EXPECT_EQ(shown.error, "");
+  EXPECT_EQ(shown.output, RunInspect({"model", "show", "m.json"}, files).output);
+}
+
 TEST(ModelFile, SaysWhatAFileWithoutAModelIs) {
   EXPECT_THAT(Show("{}").error, HasSubstr("is neither a job file"));
   EXPECT_THAT(Show("[1]").error, HasSubstr("is neither a job file"));

@@ -10,6 +10,7 @@
 #include "common/program/program.h"
 #include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/run/program_runner.h"
+#include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/model/onnx_file.h"
 #include "gtest/gtest.h"
 #include "tests/support/world/memory_file_system.h"

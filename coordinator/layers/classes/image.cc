@@ -1,4 +1,4 @@
-#include "coordinator/layers/image.h"
+#include "coordinator/layers/classes/image.h"
 
 #include <algorithm>
 

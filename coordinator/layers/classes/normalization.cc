@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/program/cohort_ops.h"
-#include "coordinator/layers/image.h"
-#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/classes/image.h"
+#include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cluster/json_text.h"
-#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
 

@@ -1,8 +1,8 @@
 // Layers that reduce windows, or whole images, to their largest element or their mean.
 
 #include "common/base/status.h"
-#include "coordinator/layers/image.h"
-#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/classes/image.h"
+#include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
 

@@ -7,10 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/classes/layer_classes.h"
+#include "coordinator/layers/classes/recurrent_cell.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
-#include "coordinator/layers/recurrent_cell.h"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/layers/recurrent_cell.h"
+#include "coordinator/layers/classes/recurrent_cell.h"
 
 #include <utility>
 
