@@ -81,10 +81,11 @@ Service FrameRouter::MakeService() {
   service.handlers["WatchGroup"] = HandlerOf<proto::WatchGroupRequest, proto::WatchGroupResponse>(
       [](LaneReceiver& receiver, const Envelope<proto::WatchGroupRequest>& request,
          TypedReply<proto::WatchGroupResponse> reply) {
-        receiver.OnWatch([reply = std::move(reply)](absl::StatusOr<uint64_t> started) mutable {
-          if (!started.ok()) return reply(started.status());
+        receiver.OnWatch([reply = std::move(reply)](absl::StatusOr<RankLeft> left) mutable {
+          if (!left.ok()) return reply(left.status());
           Envelope<proto::WatchGroupResponse> response;
-          response.header.set_calls_started(*started);
+          response.header.set_calls_started(left->calls_started);
+          if (left->cause) *response.header.mutable_cause() = ToProto(*left->cause);
           reply(std::move(response));
         });
       });

@@ -390,7 +390,7 @@ void LaneGroup::WatchAll() {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
     // The callback holds the group weakly, because a watch lasts until the other rank ends.
-    lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<uint64_t> left) {
+    lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<RankLeft> left) {
       const auto self = weak.lock();
       if (self == nullptr) return;
       self->strand_.Post([self, rank, left = std::move(left)] {
@@ -403,7 +403,7 @@ void LaneGroup::WatchAll() {
 
 void LaneGroup::OnWatch(LeftReply left) {
   strand_.Post([self = shared_from_this(), left = std::move(left)]() mutable {
-    if (self->left_) return left(self->next_sequence_);
+    if (self->left_) return left(self->HowLeft());
     self->watchers_.push_back(std::move(left));
   });
 }
@@ -413,13 +413,21 @@ void LaneGroup::Leave() {
     self->left_ = true;
     self->answers_.Release();
     if (self->stall_timer_.value != 0) self->clock_.Cancel(self->stall_timer_);
-    for (LeftReply& left : self->watchers_) left(self->next_sequence_);
+    for (LeftReply& left : self->watchers_) left(self->HowLeft());
     self->watchers_.clear();
   });
 }
 
-void LaneGroup::PeerLeft(int rank, uint64_t calls_started) {
-  left_peers_[rank] = calls_started;
+RankLeft LaneGroup::HowLeft() const {
+  RankLeft how{next_sequence_, {}};
+  if (agreement_.begun()) how.cause = agreement_.best();
+  return how;
+}
+
+void LaneGroup::PeerLeft(int rank, const RankLeft& how) {
+  // The answer may have overtaken the abort.
+  if (how.cause) return Hear(*how.cause);
+  left_peers_[rank] = how.calls_started;
   // The newest call suffices: a rank that takes part in it takes part in all earlier calls.
   if (next_sequence_ > 0) CheckLeft(next_sequence_ - 1);
 }
@@ -508,12 +516,16 @@ void LaneGroup::WhenAborted(Communicator::Done told) {
 void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
   strand_.Post(
       [self = shared_from_this(), cause = std::move(cause), reply = std::move(reply)]() mutable {
-        if (!self->settled_ && !self->left_) {
-          self->StopAll();
-          if (self->agreement_.Offer(cause)) self->TellAll();
-        }
+        self->Hear(cause);
         reply(self->agreement_.begun() ? self->agreement_.best() : cause);
       });
+}
+
+// Takes the cause that another rank knows, if it is the better one.
+void LaneGroup::Hear(const AbortCause& cause) {
+  if (settled_ || left_) return;
+  StopAll();
+  if (agreement_.Offer(cause)) TellAll();
 }
 
 // Takes an error of this rank as the cause of an abort, unless this rank knows a cause already:

@@ -101,7 +101,9 @@ class LaneGroup final : public LaneReceiver,
   std::string Besides() const;
   void Found(uint64_t sequence, const absl::Status& status);
   void Lost(uint64_t sequence, int rank, const absl::Status& status);
-  void PeerLeft(int rank, uint64_t calls_started);
+  RankLeft HowLeft() const;
+  void PeerLeft(int rank, const RankLeft& how);
+  void Hear(const AbortCause& cause);
   void CheckLeft(uint64_t sequence);
   void Raise(const AbortCause& cause);
   void StopAll();

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -51,10 +52,16 @@ struct RankProgress {
   std::string last_done;  // last call that succeeded, from FlightRecorder::LastDone()
 };
 
+// How a rank left its group.
+struct RankLeft {
+  uint64_t calls_started = 0;       // calls that the rank had started
+  std::optional<AbortCause> cause;  // set if the group was aborted before
+};
+
 using Consumed = absl::AnyInvocable<void(absl::Status)>;
 using CauseReply = absl::AnyInvocable<void(absl::StatusOr<AbortCause>)>;
-// Gets the number of calls that a watched rank had started when it left, or an error if it is lost.
-using LeftReply = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
+// Gets how a watched rank left, or an error if it is lost.
+using LeftReply = absl::AnyInvocable<void(absl::StatusOr<RankLeft>)>;
 using ProgressReply = absl::AnyInvocable<void(absl::StatusOr<RankProgress>)>;
 
 // The lanes from one rank to all others. Each callback runs once, on any thread, possibly inside

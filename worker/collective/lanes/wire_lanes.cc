@@ -79,7 +79,9 @@ class WireLanes final : public PeerLinks {
                      absl::StatusOr<Envelope<proto::WatchGroupResponse>> response) mutable {
       watches->Ended(id);
       if (!response.ok()) return left(response.status());
-      left(response->header.calls_started());
+      RankLeft how{response->header.calls_started(), {}};
+      if (response->header.has_cause()) how.cause = FromProto(response->header.cause());
+      left(std::move(how));
     };
     watches_->Started(id, StartCall<proto::WatchGroupResponse>(
                               *control_[static_cast<size_t>(rank)], kWatch, std::move(request),

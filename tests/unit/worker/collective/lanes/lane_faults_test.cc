@@ -305,6 +305,30 @@ TEST(LaneFaults, CallAfterARankHasLeft) {
                  "all-reduce sum float32[100] 'w'");
 }
 
+// What tells the others of the abort may overtake the abort's cause. An abort that looks like an
+// orderly end would be the error of the step, which is final, and not one to begin again after.
+TEST(LaneFaults, ARankThatAbortsAndLeavesAtOnceHasNotLeftInOrder) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    auto world = std::make_shared<SimLaneWorld>(seed, 3);
+    LaneRanks ranks(world, {3, 1, {}, {}});
+    const auto calls = CallsOf(3, SumOf(100, A::kAuto));
+    GroupRun run(ranks, calls, RandomInputs(calls, 1), Place::kApart, 0);
+    run.Start(0);
+    run.Start(1);
+    world->world().RunFor(absl::Seconds(1));
+    ranks.Of(2).Abort(MakeError(absl::StatusCode::kAborted, "begun again", proto::TRANSIENT));
+    ranks.Leave(2);
+    ASSERT_TRUE(run.Wait());
+    // Both ranks may know only that rank 2 has aborted, when it can no longer say why.
+    const std::vector<absl::Status> statuses = run.Result().statuses;
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kAborted) << statuses[rank];
+      EXPECT_EQ(ClassOf(statuses[rank]), proto::TRANSIENT) << statuses[rank];
+    }
+  }
+}
+
 // Keeps the hellos of a rank until they are let go. Lives on the test's thread.
 class LateHellos final : public PassingLanes {
  public:
