@@ -2,9 +2,9 @@
 
 // What a Keras layer is here. A layer class of Keras is one class that implements Layer, in the
 // file of its family (core.cc, convolution.cc, ...), and one row of the table of layer classes
-// (layer_class.h). A layer is read once from its config, and immutable from then on. It is used by
-// calls: each call gives it tensors, and it gives tensors back. All calls of a layer share the
-// layer's variables.
+// (classes/layer_classes.h). A layer is read once from its config, and immutable from then on. It
+// is used by calls: each call gives it tensors, and it gives tensors back. All calls of a layer
+// share the layer's variables.
 //
 // A model is built in two passes over its calls. Plan computes from the types of a call's inputs
 // the types of its outputs, and collects the variables; it reports inputs that the layer cannot
