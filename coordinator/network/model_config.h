@@ -1,7 +1,7 @@
 #pragma once
 
 // Reads a model from what Keras's to_json wrote, of any version, and writes it back in one
-// canonical form. The version that wrote the file decides what the layers mean (keras_version.h).
+// canonical form. The version that wrote the file decides what the layers mean (layers/keras_file.h).
 
 #include <string>
 
