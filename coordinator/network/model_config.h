@@ -1,7 +1,8 @@
 #pragma once
 
 // Reads a model from what Keras's to_json wrote, of any version, and writes it back in one
-// canonical form. The version that wrote the file decides what the layers mean (layers/keras_file.h).
+// canonical form. The version that wrote the file decides what the layers mean
+// (layers/keras_file.h).
 
 #include <string>
 
