@@ -242,8 +242,11 @@ TEST_F(SchedulerTest, ADroppedResultIsNotKept) {
   std::weak_ptr<RemoteValueState> weak = Schedule();
   EXPECT_TRUE(weak.expired());
   channel->AnswerPreparations();
+  EXPECT_TRUE(channel->Peek().discard_fetches());
   channel->AnswerRun(absl::OkStatus());
   EXPECT_EQ(scheduler->stats().done, 1u);
+  const auto kept = Schedule();
+  EXPECT_FALSE(channel->Peek().discard_fetches());
 }
 
 TEST_F(SchedulerTest, TheWatermarkTravelsWithTheClosure) {

@@ -115,6 +115,17 @@ TEST_F(ClosureStepsTest, LeavesWhatAsManyClosuresLeave) {
   EXPECT_EQ(Weights(), wanted.weights);
 }
 
+TEST_F(ClosureStepsTest, OfAResultThatNobodyReadsNothingIsSent) {
+  const Outcomes wanted = OneByOne().All();
+  proto::RunClosureRequest request = Request(0, kSteps);
+  request.set_discard_fetches(true);
+  const Answer answer = Run(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->header.fetches_size(), 0);
+  EXPECT_EQ(PayloadBytes(answer->payload), 0u);
+  EXPECT_EQ(Weights(), wanted.weights);
+}
+
 TEST_F(ClosureStepsTest, AStepThatFailsLeavesThoseBeforeIt) {
   const Outcomes wanted = OneByOne().All();
   proto::RunClosureRequest request = Request(0, kSteps);
