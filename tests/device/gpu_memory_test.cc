@@ -101,9 +101,9 @@ TEST_P(GpuMemory, SaysWhatItDoesNotHave) {
               AllOf(HasSubstr("gpu:0 has no memory for 1125899906842624 bytes more: "),
                     HasSubstr(" are free (allocating: ")));
   EXPECT_TRUE(memory->Allocate(1000).ok());
-  const auto unknown = memory->MakeKernel(RuleOf("lion", {}));
+  const auto unknown = memory->MakeKernel(RuleOf("lioness", {}));
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("lion"));
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("lioness"));
   EXPECT_EQ(OpenGpuMemory(*table(), 1000).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 

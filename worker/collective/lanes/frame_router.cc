@@ -10,6 +10,13 @@ namespace cohort {
 
 namespace {
 
+proto::WatchGroupResponse ToProto(const RankLeft& left) {
+  proto::WatchGroupResponse response;
+  response.set_calls_started(left.calls_started);
+  if (left.cause) *response.mutable_cause() = ToProto(*left.cause);
+  return response;
+}
+
 // Upper bound of the RPCs that wait until this worker has formed their groups. Every rank may have
 // several frames under way in each operation that it has begun; more RPCs are an error.
 constexpr uint64_t kWaitingCallsMax = 65536;
@@ -83,10 +90,7 @@ Service FrameRouter::MakeService() {
          TypedReply<proto::WatchGroupResponse> reply) {
         receiver.OnWatch([reply = std::move(reply)](absl::StatusOr<RankLeft> left) mutable {
           if (!left.ok()) return reply(left.status());
-          Envelope<proto::WatchGroupResponse> response;
-          response.header.set_calls_started(left->calls_started);
-          if (left->cause) *response.header.mutable_cause() = ToProto(*left->cause);
-          reply(std::move(response));
+          reply(Envelope<proto::WatchGroupResponse>{ToProto(*left)});
         });
       });
   service.handlers["AskProgress"] =

@@ -5,46 +5,21 @@
 // ranks notice a lost rank at once, whichever rank needs it.
 
 #include <memory>
-#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/executor.h"
-#include "proto/error.pb.h"
 #include "worker/collective/collective_errors.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/flight_recorder.h"
 #include "worker/collective/lanes/frame_router.h"
+#include "worker/collective/lanes/lane_group_options.h"
 #include "worker/collective/lanes/peer_links.h"
-#include "worker/collective/plan/algorithm_choice.h"
 
 namespace cohort {
-
-struct LaneGroupOptions {
-  GroupName name;
-  int rank = 0;
-  int size = 1;
-  HostLayout hosts;  // hosts of the ranks; if empty, every rank has a host of its own
-  std::vector<proto::TaskRef> tasks;  // the task of each rank, for error messages; may be empty
-  // The time after which a call that is not done is logged, with the ranks that have not started
-  // it; logged again at this interval.
-  absl::Duration stall_after = absl::Seconds(10);
-};
-
-// The numbers of frames and bytes that this rank has sent and received so far.
-struct LaneCounters {
-  uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;       // bytes of payload in the frames sent
-  uint64_t frames_parked = 0;    // frames that came before this rank had begun their call
-  uint64_t frames_in_place = 0;  // frames that were received directly in a caller's output
-};
 
 // One rank's end of a group that sends frames. Thread-safe.
 class LaneCommunicator final : public Communicator {
  public:
-  // Upper bound of the operations under way. A rank is at most this number of operations ahead of
-  // another rank; further calls wait.
-  static constexpr size_t kOperationsMax = 64;
-
   // Makes a communicator. The clock and the executor outlive the communicator and its calls.
   // `table` is the FrameRouter of the worker. All ranks must listen before any rank makes its
   // communicator.

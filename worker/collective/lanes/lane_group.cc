@@ -13,7 +13,7 @@ namespace cohort {
 namespace {
 
 // The number of retired calls that are kept, to compare late frames with. No rank is so far behind,
-// because a rank is at most kOperationsMax calls ahead.
+// because a rank is at most kLaneOperationsMax calls ahead.
 constexpr size_t kPastCallsMax = 256;
 // If a receiver held back more answers than a sender may have unanswered frames, both would wait
 // for each other.
@@ -22,7 +22,7 @@ static_assert(LateAnswers::kFramesToAnswer <= Operation::kFramesToPeerMax);
 // Returns the upper bound of the frames that are parked because this rank has not begun their
 // calls: the unanswered frames of every other rank, in every call by which that rank may be ahead.
 size_t ParkedFramesMax(int size) {
-  return static_cast<size_t>(size) * Operation::kFramesToPeerMax * LaneCommunicator::kOperationsMax;
+  return static_cast<size_t>(size) * Operation::kFramesToPeerMax * kLaneOperationsMax;
 }
 
 // Gives each rank that is missing in `hosts` a host of its own.
@@ -111,8 +111,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
 }
 
 void LaneGroup::BeginNext() {
-  while (!agreement_.begun() && next_begin_ < next_sequence_ &&
-         under_way_ < LaneCommunicator::kOperationsMax) {
+  while (!agreement_.begun() && next_begin_ < next_sequence_ && under_way_ < kLaneOperationsMax) {
     const uint64_t sequence = next_begin_++;
     ++under_way_;
     Begin(calls_[sequence]);
@@ -134,7 +133,7 @@ void LaneGroup::Begin(CallState& state) {
   setup.size = options_.size;
   // Receivers may hold back their answers if few operations are under way. With more operations,
   // this rank needs the answers soon: it begins further calls when operations retire.
-  setup.answers_may_wait = under_way_ <= LaneCommunicator::kOperationsMax / 2;
+  setup.answers_may_wait = under_way_ <= kLaneOperationsMax / 2;
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
@@ -262,44 +261,6 @@ void LaneGroup::CheckInvariants() const {
   for (const auto& [sequence, frames] : parked_) parked += frames.size();
   COHORT_CHECK(parked == parked_frames_, "parked frames are those of all calls to come");
 }
-
-LaneCommunicator::LaneCommunicator(Clock& clock, Executor& executor,
-                                   std::shared_ptr<FrameRouter> table,
-                                   std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options)
-    : table_(std::move(table)),
-      group_(std::make_shared<LaneGroup>(clock, executor, std::move(lanes), std::move(options))) {
-  table_->Add(group_->options().name, group_);
-  group_->WatchAll();
-}
-
-LaneCommunicator::~LaneCommunicator() {
-  table_->Remove(group_->options().name);
-  group_->Leave();
-}
-
-int LaneCommunicator::rank() const { return group_->options().rank; }
-int LaneCommunicator::size() const { return group_->options().size; }
-
-absl::StatusOr<std::shared_ptr<Buffer>> LaneCommunicator::Allocate(size_t bytes) {
-  return Buffer::Allocate(bytes);
-}
-
-void LaneCommunicator::Start(CollectiveCall call, Done done) {
-  group_->Start(std::move(call), LaneGroup::Carries::kElements, std::move(done));
-}
-
-void LaneCommunicator::Agree(CollectiveCall call, Done agreed) {
-  group_->Start(std::move(call), LaneGroup::Carries::kNothing, std::move(agreed));
-}
-
-void LaneCommunicator::WhenAborted(Done told) { group_->WhenAborted(std::move(told)); }
-
-void LaneCommunicator::Abort(absl::Status root_cause) { group_->Abort(std::move(root_cause)); }
-
-std::shared_ptr<const FlightRecorder> LaneCommunicator::recorder() const {
-  return group_->recorder();
-}
-LaneCounters LaneCommunicator::counters() const { return group_->counters(); }
 
 void LaneGroup::SetTimer(CallState& state) {
   if (state.call.timeout == absl::InfiniteDuration()) return;

@@ -10,12 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/clock.h"
+#include "common/base/executor.h"
 #include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
+#include "worker/collective/flight_recorder.h"
 #include "worker/collective/lanes/abort_agreement.h"
 #include "worker/collective/lanes/frame_places.h"
-#include "worker/collective/lanes/lane_communicator.h"
+#include "worker/collective/lanes/lane_group_options.h"
 #include "worker/collective/lanes/late_answers.h"
 #include "worker/collective/lanes/operation.h"
 

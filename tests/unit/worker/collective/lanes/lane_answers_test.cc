@@ -99,7 +99,7 @@ TEST_F(LaneAnswers, AreWaitedForWhenManyCallsHaveNotRetired) {
   }
   world_->world().RunFor(absl::Seconds(1));
   EXPECT_EQ(of_first_.sent, kCalls);
-  EXPECT_EQ(of_first_.sent_that_may_wait, LaneCommunicator::kOperationsMax / 2);
+  EXPECT_EQ(of_first_.sent_that_may_wait, kLaneOperationsMax / 2);
   for (const auto& run : runs) run->Start(1);
   for (const auto& run : runs) EXPECT_TRUE(run->Wait());
   ranks_->Leave(1);
