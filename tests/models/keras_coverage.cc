@@ -161,6 +161,7 @@ class ClassProbe {
         cases.written |= one.config.contains(option.key);
         if (!one.passes || !Covers(one, whole, option.key)) continue;
         ++covered[absl::StrCat(one.version, one.name)];
+        option.rule = OptionRule::kTaken;  // the reader need not say so of the value that was tried
         const bool is_new = cases.names.empty() || cases.names.back() != one.name;
         if (is_new) cases.names.push_back(one.name);
       }
@@ -250,7 +251,7 @@ KindCoverage CoverageOf(const std::string& kind) {
   for (const ProbedClass& probed : ProbedClasses(kind)) {
     coverage.classes.push_back(ClassProbe(probed).Run());
   }
-  if (kind == "layer") SplitCommon(coverage);
+  SplitCommon(coverage);
   EnterTests(kind, coverage);
   return coverage;
 }

@@ -198,9 +198,8 @@ std::string Overview(const std::vector<KindCoverage>& kinds) {
     const std::string kind = kKinds[i].kind;
     if (kinds[i].classes.empty()) continue;
     text += Title(kKinds[i].title);
-    if (kind == "layer") {
-      absl::StrAppend(&text, "Every layer takes ", KeysWith(OptionRule::kTaken, kinds[i].common),
-                      ".\n\n");
+    if (!kinds[i].common.empty()) {
+      absl::StrAppend(&text, "Every class takes ", OptionsText(kinds[i].common), ".\n\n");
     }
     if (kind == "loss") {
       text += LossTableText(kinds[i]);
