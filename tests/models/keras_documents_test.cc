@@ -73,9 +73,8 @@ TEST(KerasDocumentsTest, NameTheTestsThatCoverWhatNoCaseDoes) {
     EXPECT_NE(text, "") << line << ": there is no " << test.file;
     const std::string& word = test.key == "*" ? test.class_name : test.key;
     EXPECT_TRUE(absl::StrContains(text, word)) << line << ": " << test.file << " has no " << word;
-    const KindCoverage coverage = CoverageOf(test.kind);
     std::set<std::string> known = {"*"};
-    for (const ClassCoverage& one : coverage.classes) known.insert(one.name);
+    for (const ProbedClass& one : ProbedClasses(test.kind)) known.insert(one.name);
     EXPECT_THAT(known, Contains(test.class_name)) << line;
   }
 }

@@ -176,20 +176,31 @@ std::string Wrapped(const std::vector<std::string>& names) {
   return text + "\n";
 }
 
-// Returns "Class.key" of each option that no test covers.
-std::vector<std::string> OpenOptions(const std::vector<KindCoverage>& kinds) {
+// Returns "Class.key" of each option that no test covers; the class is "*" where every class has
+// it.
+std::vector<std::string> OpenOptions(const KindCoverage& kind) {
   std::vector<std::string> open;
-  for (const KindCoverage& kind : kinds) {
-    for (const OptionCoverage& option : kind.common) {
-      if (option.IsOpen()) open.push_back(absl::StrCat("*.", option.key));
-    }
-    for (const ClassCoverage& one : kind.classes) {
-      for (const OptionCoverage& option : one.options) {
-        if (option.IsOpen()) open.push_back(absl::StrCat(one.name, ".", option.key));
-      }
+  for (const OptionCoverage& option : kind.common) {
+    if (option.IsOpen()) open.push_back(absl::StrCat("*.", option.key));
+  }
+  for (const ClassCoverage& one : kind.classes) {
+    for (const OptionCoverage& option : one.options) {
+      if (option.IsOpen()) open.push_back(absl::StrCat(one.name, ".", option.key));
     }
   }
   return open;
+}
+
+// Returns the open options of all kinds, a paragraph for each kind that has any.
+std::string OpenText(const std::vector<KindCoverage>& kinds) {
+  std::string text;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const std::vector<std::string> open = OpenOptions(kinds[i]);
+    if (open.empty()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "\n", kKinds[i].title, " (", open.size(), "):\n",
+                    Wrapped(open));
+  }
+  return text.empty() ? "No option is without a test.\n" : text;
 }
 
 std::string Overview(const std::vector<KindCoverage>& kinds) {
@@ -211,9 +222,7 @@ std::string Overview(const std::vector<KindCoverage>& kinds) {
     if (kind == "cell") absl::StrAppend(&text, Title("Activations"), ActivationTable());
   }
   absl::StrAppend(&text, Title("Functions as layers"), Wrapped(OperationClasses()));
-  const std::vector<std::string> open = OpenOptions(kinds);
-  absl::StrAppend(&text, Title("Open"), open.empty() ? "No option is without a test.\n" : "",
-                  open.empty() ? "" : Wrapped(open));
+  absl::StrAppend(&text, Title("Open"), OpenText(kinds));
   return text;
 }
 
