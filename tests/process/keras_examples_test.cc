@@ -92,7 +92,7 @@ TEST_F(KerasExamples, ASequentialNetworkFromToJson) {
   const ProcessRun run = Run("digits_cnn.json", "ps=1,worker=2", {});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json summary = json::parse(run.LastLine());
-  EXPECT_EQ(summary["steps"], 4 * 10) << "80 of 400 examples are for validation";
+  EXPECT_EQ(summary["steps"], 6 * 10) << "80 of 400 examples are for validation";
   EXPECT_GT(summary["validation_accuracy"], 0.9);
 }
 

@@ -3,7 +3,7 @@
 In Keras the training would be
 
     model.compile(optimizer=keras.optimizers.Adam(0.01), loss="sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.fit(images / 255, labels, batch_size=32, epochs=4, validation_split=0.2)
+    model.fit(images / 255, labels, batch_size=32, epochs=6, validation_split=0.2)
 """
 import keras
 from keras import layers
@@ -11,7 +11,7 @@ from keras import layers
 model = keras.Sequential([
     keras.Input((8, 8, 1)),
     layers.Conv2D(8, 3, padding="same", activation="relu"),
-    layers.BatchNormalization(),
+    layers.BatchNormalization(momentum=0.8),
     layers.MaxPooling2D(),
     layers.Flatten(),
     layers.Dropout(0.2),
