@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <set>
@@ -16,21 +15,10 @@
 namespace cohort {
 namespace {
 
-// Returns the lines "VERSION NAME" of the configurations that do not pass yet. They may only become
-// fewer.
-std::set<std::string> NotYet() {
-  std::set<std::string> lines;
-  std::ifstream file(COHORT_SOURCE_DIR "/tests/models/not_yet/configs.txt");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line[0] != '#') lines.insert(line);
-  }
-  return lines;
-}
-
 TEST(KerasConfigs, GiveTheOutputsOfTheVersionThatWroteThem) {
   const auto configs = ReadConfigs();
   ASSERT_TRUE(configs.ok()) << configs.status();
-  std::set<std::string> not_yet = NotYet();
+  std::set<std::string> not_yet = ConfigsNotYet();
   std::map<std::string, int> passed;
   int open = 0;
   for (const KerasConfig& one : *configs) {

@@ -1,15 +1,18 @@
 #include "tests/models/keras_tables.h"
 
-#include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/check.h"
 #include "coordinator/losses/loss_table.h"
 #include "coordinator/metrics/metric_table.h"
 #include "tests/models/golden_case.h"
 #include "tests/models/keras_coverage.h"
+#include "tests/models/run_config.h"
 
 namespace cohort {
 namespace {
@@ -203,6 +206,28 @@ std::string OpenText(const std::vector<KindCoverage>& kinds) {
   return text.empty() ? "No option is without a test.\n" : text;
 }
 
+// Returns the configurations of each version that pass, and the names of those that do not.
+std::string ConfigTable() {
+  const auto configs = ReadConfigs();
+  COHORT_CHECK(configs.ok(), "the configurations can be read");
+  const std::set<std::string> not_yet = ConfigsNotYet();
+  std::vector<std::pair<std::string, int>> passed;  // by version, in the order of the pack
+  std::map<std::string, std::vector<std::string>> open;
+  for (const KerasConfig& one : *configs) {
+    if (passed.empty() || passed.back().first != one.keras) passed.emplace_back(one.keras, 0);
+    if (not_yet.contains(absl::StrCat(one.keras, " ", one.name))) {
+      open[one.keras].push_back(Code(one.name));
+    } else {
+      ++passed.back().second;
+    }
+  }
+  std::string text = Head({"Keras", "Models that give its outputs", "Open"});
+  for (const auto& [version, count] : passed) {
+    text += Row({version, absl::StrCat(count), absl::StrJoin(open[version], ", ")});
+  }
+  return text;
+}
+
 std::string Overview(const std::vector<KindCoverage>& kinds) {
   std::string text;
   for (size_t i = 0; i < kinds.size(); ++i) {
@@ -222,7 +247,7 @@ std::string Overview(const std::vector<KindCoverage>& kinds) {
     if (kind == "cell") absl::StrAppend(&text, Title("Activations"), ActivationTable());
   }
   absl::StrAppend(&text, Title("Functions as layers"), Wrapped(OperationClasses()));
-  absl::StrAppend(&text, Title("Open"), OpenText(kinds));
+  absl::StrAppend(&text, Title("Whole models"), ConfigTable(), Title("Open"), OpenText(kinds));
   return text;
 }
 

@@ -3,7 +3,7 @@
 
 Runs under whatever `import keras` gives (Keras 2 with TensorFlow, Keras 3 with any backend; another release's wheel may stand first
 on PYTHONPATH) and writes a line of JSON for each model, or for those that are named, to FILE. pack_configs.py packs the files of all
-versions. Models that a version does not have are left out, with a line that says why. The numpy backend is the quickest, but loses
+versions. Models that a version cannot make are left out, with a line that says why. The numpy backend is the quickest, but loses
 masks before Keras 3.15: the models with masks of those versions are made with another one, into a file that is packed after theirs.
 
 A line: `name`, `keras`, `model` (what to_json returned), `inputs` and `weights` in the order of the model's, `outputs`. Values of
@@ -407,7 +407,7 @@ def main():
             try:
                 built = builder()
             except (AttributeError, TypeError, ValueError) as error:
-                print(f"{keras.__version__} has no {name}: {str(error).splitlines()[0]}")
+                print(f"{keras.__version__} cannot make {name} here: {str(error).splitlines()[0]}")
                 continue
             write(name, built, file)
 
