@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Small models over the layers that are supported, as one version of Keras writes them, with their outputs: make_configs.py FILE [NAME...].
+"""Small models over the layers that are supported, as one version of Keras writes them, with their outputs:
+make_configs.py FILE [NAME...].
 
 Runs under whatever `import keras` gives (Keras 2 with TensorFlow, Keras 3 with any backend; another release's wheel may stand first
 on PYTHONPATH) and writes a line of JSON for each model, or for those that are named, to FILE. pack_configs.py packs the files of all
 versions. Models that a version cannot make are left out, with a line that says why. The numpy backend is the quickest, but loses
 masks before Keras 3.15: the models with masks of those versions are made with another one, into a file that is packed after theirs.
+Keras 2.13 to 2.15 ran with TensorFlow 2.15.1, Keras 2.6 to 2.12 by old_keras.py.
 
 A line: `name`, `keras`, `model` (what to_json returned), `inputs` and `weights` in the order of the model's, `outputs`. Values of
 inputs and weights are made by a rule, so that they need no room: {"seed": S, "low": a, "high": b, "shape": [...]} has the element
