@@ -6,7 +6,7 @@ Runs under whatever `import keras` gives (Keras 2 with TensorFlow, Keras 3 with 
 on PYTHONPATH) and writes a line of JSON for each model, or for those that are named, to FILE. pack_configs.py packs the files of all
 versions. Models that a version cannot make are left out, with a line that says why. The numpy backend is the quickest, but loses
 masks before Keras 3.15: the models with masks of those versions are made with another one, into a file that is packed after theirs.
-Keras 2.13 to 2.15 ran with TensorFlow 2.15.1, Keras 2.6 to 2.12 by old_keras.py.
+Keras 2.13 to 2.15 ran with TensorFlow 2.15.1, older ones by old_keras.py.
 
 A line: `name`, `keras`, `model` (what to_json returned), `inputs` and `weights` in the order of the model's, `outputs`. Values of
 inputs and weights are made by a rule, so that they need no room: {"seed": S, "low": a, "high": b, "shape": [...]} has the element
@@ -356,13 +356,13 @@ def values_of(rule):
 
 
 def layer_weights(holder, path=""):
-    """Yields the path of each innermost layer with weights, and its weights."""
+    """Yields the path of each innermost layer with weights, and the layer."""
     for layer in holder.layers:
         inner = path + layer.name
         if isinstance(layer, keras.Model):
             yield from layer_weights(layer, inner + "/")
         elif layer.weights:
-            yield inner, layer.weights
+            yield inner, layer
 
 
 def rows_of(built):
@@ -376,18 +376,20 @@ def rows_of(built):
 
 def write(name, built, file):
     weights = []
-    for path, variables in layer_weights(built):
-        for variable in variables:
+    for path, layer in layer_weights(built):
+        values = []
+        for variable in layer.weights:
             leaf = (getattr(variable, "path", None) or variable.name).split("/")[-1].split(":")[0]
             positive = leaf in ("moving_variance", "gamma")
             rule = {"seed": 1000 + len(weights), "low": 0.5 if positive else -0.5, "high": 1.5 if positive else 0.5,
                     "shape": [int(n) for n in variable.shape]}
-            variable.assign(values_of(rule))
+            values.append(values_of(rule))
             weights.append({"layer": path, "name": leaf, **rule})
+        layer.set_weights(values)
     inputs = []
     for i, tensor in enumerate(built.inputs):
         dtype = getattr(tensor.dtype, "name", tensor.dtype)
-        shape = [BATCH] + [STEPS if n is None else int(n) for n in tensor.shape[1:]]
+        shape = [BATCH] + [STEPS if str(n) in ("None", "?") else int(n) for n in tensor.shape[1:]]
         rule = {"name": tensor.name.split(":")[0], "seed": 1 + i, "low": -1, "high": 1, "shape": shape}
         if "int" in dtype:
             rule.update(low=0, high=rows_of(built), whole=True)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Runs a script under Keras 2.6 to 2.12: PYTHONPATH=FOLDER old_keras.py SCRIPT ARGUMENT...
+"""Runs a script under Keras 2.2 or 2.6 to 2.12: PYTHONPATH=FOLDER old_keras.py [--graph] SCRIPT ARGUMENT...
 
 FOLDER has the unpacked wheel of that Keras (`pip install --no-deps --target FOLDER keras==2.9.0`; 2.6 needs keras_preprocessing too).
 The interpreter is Python 3.11 with tensorflow-cpu 2.13.1 and numpy 1.24.3, and PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python. What
-these releases of Keras expect of Python and TensorFlow, and what newer ones lack, is given back here.
+these releases of Keras expect of Python and TensorFlow, and what newer ones lack, is given back here. Keras 2.2.4 takes --graph, scipy
+and keras_applications, and `import tensorflow.compat.v1 as tf` in its backend/tensorflow_backend.py and callbacks.py.
 """
 import collections
+import collections.abc
 import inspect
 import runpy
 import sys
@@ -53,17 +55,30 @@ def without_gpu_kernel(layer):
     layer.__init__ = __init__
 
 
+def use_graphs(tf):
+    """Gives back what Keras before 2.3 needs, which knows graphs alone."""
+    from tensorflow.python.framework import ops
+    for name in ("Iterable", "Mapping", "MutableMapping", "Sequence", "Callable"):
+        setattr(collections, name, getattr(collections.abc, name))
+    ops._TensorLike = ops.Tensor
+    tf.compat.v1.disable_eager_execution()
+
+
 def main():
     if not hasattr(inspect, "ArgSpec"):
         inspect.ArgSpec = ArgSpec
         inspect.getargspec = getargspec
     import tensorflow as tf
-    repair(tf.__internal__)
-    repair(tf.compat.v2.__internal__)
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "--graph":
+        sys.argv = sys.argv[1:]
+        use_graphs(tf)
+    else:
+        repair(tf.__internal__)
+        repair(tf.compat.v2.__internal__)
     import keras
     without_gpu_kernel(keras.layers.LSTM)
     without_gpu_kernel(keras.layers.GRU)
-    sys.argv = sys.argv[1:]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
