@@ -63,16 +63,7 @@ absl::StatusOr<std::vector<ModelCase>> ReadPack(const std::string& version,
                                                 const std::string& family) {
   const std::string path =
       absl::StrCat(COHORT_SOURCE_DIR "/tests/golden/models/", version, "/", family, ".jsonl.gz");
-  const gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) return absl::NotFoundError(path);
-  std::string text;
-  std::vector<char> part(1 << 16);
-  int count = 0;
-  while ((count = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) {
-    text.append(part.data(), static_cast<size_t>(count));
-  }
-  const int closed = gzclose(file);
-  if (count < 0 || closed != Z_OK) return absl::InvalidArgumentError(path + " is damaged");
+  ASSIGN_OR_RETURN(const std::string text, ReadGzip(path));
   std::vector<ModelCase> cases;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     ASSIGN_OR_RETURN(ModelCase one, ParseCase(version, std::string(line), path));
@@ -158,6 +149,20 @@ std::string FamilyOf(const std::string& kind, const std::string& class_name) {
   auto found = family_of.find("kind:" + kind);
   if (found == family_of.end()) found = family_of.find(class_name);
   return found == family_of.end() ? "" : found->second;
+}
+
+absl::StatusOr<std::string> ReadGzip(const std::string& path) {
+  const gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) return absl::NotFoundError(path);
+  std::string text;
+  std::vector<char> part(1 << 16);
+  int count = 0;
+  while ((count = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) {
+    text.append(part.data(), static_cast<size_t>(count));
+  }
+  const int closed = gzclose(file);
+  if (count < 0 || closed != Z_OK) return absl::InvalidArgumentError(path + " is damaged");
+  return text;
 }
 
 std::string UnpackedModelCases() {

@@ -53,6 +53,9 @@ std::string FamilyOf(const std::string& kind, const std::string& class_name);
 absl::StatusOr<std::vector<ModelCase>> ReadModelCases(const std::string& version,
                                                       const std::string& family);
 
+// Returns the unpacked text of a gzip file. Errors: INVALID_ARGUMENT or NOT_FOUND that names it.
+absl::StatusOr<std::string> ReadGzip(const std::string& path);
+
 // Returns the folder that COHORT_GOLDEN_MODELS names, or "".
 std::string UnpackedModelCases();
 

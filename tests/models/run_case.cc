@@ -33,6 +33,21 @@ KernelRegistry RegistryOf(CaseKernels kernels) {
 
 }  // namespace
 
+proto::ElementSpec BatchOf(const std::vector<GoldenTensor>& inputs) {
+  proto::ElementSpec batch;
+  for (const GoldenTensor& input : inputs) {
+    proto::ComponentSpec& component = *batch.add_components();
+    component.set_name(input.name);
+    component.set_dtype(static_cast<int32_t>(input.dtype));
+    component.mutable_dims()->Assign(input.shape.dims().begin(), input.shape.dims().end());
+  }
+  proto::ComponentSpec& label = *batch.add_components();
+  label.set_name("label");
+  label.set_dtype(static_cast<int32_t>(DType::kInt64));
+  label.add_dims(1);
+  return batch;
+}
+
 absl::StatusOr<JobSpec> ParseCaseJob(const json& model, json compile) {
   if (!compile.contains("loss")) compile["loss"] = "sparse_categorical_crossentropy";
   const json job = {{"model", model},

@@ -54,6 +54,9 @@ absl::StatusOr<JobSpec> ParseCompileCase(const ModelCase& one, const nlohmann::j
 // Returns the serialised form of the case's object.
 nlohmann::json ClassFormOf(const ModelCase& one);
 
+// Returns the batch of a data set that has these arrays and a class number for each example.
+proto::ElementSpec BatchOf(const std::vector<GoldenTensor>& inputs);
+
 // Compiles the graph and runs it twice, so that the second run uses the memory plan of the first.
 absl::StatusOr<std::vector<Tensor>> RunCaseGraph(const onnx::ModelProto& model,
                                                  const std::vector<Tensor>& inputs,

@@ -170,21 +170,6 @@ json ModelForm(const ModelCase& one, const std::vector<GoldenTensor>& inputs, co
   return model;
 }
 
-proto::ElementSpec BatchOf(const std::vector<GoldenTensor>& inputs) {
-  proto::ElementSpec batch;
-  for (const GoldenTensor& input : inputs) {
-    proto::ComponentSpec& component = *batch.add_components();
-    component.set_name(input.name);
-    component.set_dtype(static_cast<int32_t>(input.dtype));
-    component.mutable_dims()->Assign(input.shape.dims().begin(), input.shape.dims().end());
-  }
-  proto::ComponentSpec& label = *batch.add_components();
-  label.set_name("label");
-  label.set_dtype(static_cast<int32_t>(DType::kInt64));
-  label.add_dims(1);
-  return batch;
-}
-
 // The graph of a case with the names of its outputs, in order: the layer's output, the new values
 // of variables, and the gradients.
 struct CaseGraph {
