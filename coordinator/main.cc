@@ -109,7 +109,8 @@ int RunInspectCommand(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cohort::IgnoreBrokenPipes();
+  cohort::KeepStandardDescriptors();
+  cohort::IgnoreSignalsOfWrites();
   cohort::TuneAllocator();
   cohort::SetTurns(cohort::Turns::kShort);
   // `ctl` has flags of its own.

@@ -1,5 +1,7 @@
 #include "common/base/status.h"
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -28,8 +30,23 @@ bool RepeatsMessage(absl::string_view text, absl::string_view said) {
   return absl::ConsumeSuffix(&text, said) && (text.empty() || absl::EndsWith(text, ": "));
 }
 
+std::string ErrnoText(int error_number) {
+  const std::string text = std::strerror(error_number);
+  rlimit limit = {};
+  if (error_number != EFBIG || getrlimit(RLIMIT_FSIZE, &limit) != 0) return text;
+  // Without a limit of the process, only the file system can have refused the size.
+  if (limit.rlim_cur == RLIM_INFINITY) {
+    return absl::StrCat(text, " for this file system");
+  }
+  return absl::StrCat(text, ": a file of this process may have ", limit.rlim_cur,
+                      " bytes (ulimit -f); raise the limit");
+}
+
 absl::Status ErrnoStatus(int error_number, absl::string_view context) {
-  return absl::ErrnoToStatus(error_number, context);
+  // absl counts EFBIG as OUT_OF_RANGE, which readers of files take for a file that is too short.
+  const absl::StatusCode code = error_number == EFBIG ? absl::StatusCode::kResourceExhausted
+                                                      : absl::ErrnoToStatusCode(error_number);
+  return absl::Status(code, absl::StrCat(context, ": ", ErrnoText(error_number)));
 }
 
 }  // namespace cohort

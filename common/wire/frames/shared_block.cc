@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -19,7 +18,7 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 
 absl::Status SystemError(absl::string_view what) {
-  return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", strerror(errno)));
+  return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", ErrnoText(errno)));
 }
 
 // The most bytes of free blocks that a pool keeps. The pool unmaps free blocks above this limit.
