@@ -138,7 +138,7 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     // to end.
     if (!self->superseded().ok()) return done(absl::OkStatus());
     SayFarewell(self->world_.transport.Connect(address, Lane::kControl), epoch, farewell,
-                [task, done = std::move(done)](const absl::Status& said) mutable {
+                kFarewellTimeout, [task, done = std::move(done)](const absl::Status& said) mutable {
                   // If the farewell fails, the worker is lost or belongs to another coordinator.
                   // The removal has succeeded nevertheless.
                   if (!said.ok()) {

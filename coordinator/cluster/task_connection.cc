@@ -341,7 +341,7 @@ void TaskConnection::LetGo(uint64_t generation) {
   }
   // The task is told that it may end. Its answer is not awaited, because it counts as lost from now
   // on.
-  SayFarewell(control, epoch, Farewell::kShutDown, [](const absl::Status&) {});
+  SayFarewell(control, epoch, Farewell::kShutDown, kFarewellTimeout, [](const absl::Status&) {});
   Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
 }
 

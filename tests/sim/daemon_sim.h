@@ -174,6 +174,8 @@ class DaemonSim {
   void Interrupt() {
     if (running_ != nullptr) running_->Interrupt("SIGTERM");
   }
+  // As the end of the drain time does.
+  CoordinatorDaemon::GivenUp GiveUp() { return running_->GiveUp(); }
   void InterruptAt(int call) {
     sent_.At(call, [this] { cluster_.sim().Run([this] { Interrupt(); }); });
   }

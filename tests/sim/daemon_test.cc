@@ -313,6 +313,72 @@ TEST_P(TaskThatLeaves, IsLetGoWhereNoCheckpointCanBeWritten) {
   }
 }
 
+// On a slow link a step takes minutes: its closure is in flight when the time is over.
+class InterruptedOnASlowLink : public testing::Test {
+ protected:
+  // Runs a job whose 12th call takes an hour, and interrupts it there, after `before`.
+  CoordinatorDaemon::Result Run(
+      DaemonSim& sim, const std::function<void()>& before = [] {}) {
+    sim.sent().Delay(12, absl::Hours(1));
+    sim.sent().At(12, [this, &sim, before] {
+      before();
+      sim.cluster().sim().Run([this, &sim] {
+        interrupted_ = sim.cluster().sim().Now();
+        sim.Interrupt();
+      });
+    });
+    testing::internal::CaptureStderr();
+    const CoordinatorDaemon::Result result = sim.Run();
+    said_ = testing::internal::GetCapturedStderr();
+    EXPECT_LT(sim.cluster().sim().Now() - interrupted_, CoordinatorOptions().drain_timeout);
+    return result;
+  }
+
+  absl::Time interrupted_;
+  std::string said_;
+};
+
+TEST_F(InterruptedOnASlowLink, TheJobSaysThatItGoesOnFromItsCheckpoint) {
+  DaemonSim sim(1, 1, 1, {});
+  const CoordinatorDaemon::Result stopped = Run(sim);
+  EXPECT_EQ(stopped.code, kExitInterrupted) << stopped.error;
+  EXPECT_THAT(stopped.error, HasSubstr("a recovery checkpoint has all that was done: the same "
+                                       "command goes on from it"));
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+}
+
+TEST_F(InterruptedOnASlowLink, TheJobThatCannotSaveSaysWhatTheSameCommandDoes) {
+  DaemonSim sim(1, 1, 1, {});
+  const CoordinatorDaemon::Result stopped =
+      Run(sim, [&] { sim.disk().Fail(FileCall::Kind::kCreate, kRecovery); });
+  EXPECT_EQ(stopped.code, kExitJobFailed);
+  EXPECT_THAT(stopped.error,
+              HasSubstr("the same command goes on from the last recovery checkpoint, "
+                        "if there is one, and what was done since runs again: "));
+}
+
+TEST_F(InterruptedOnASlowLink, TheJobWithoutRecoveryEndsInTimeAndSaysWhatItWaitedFor) {
+  DaemonSim sim(1, 1, 1, {"recovery.enabled=false"});
+  const CoordinatorDaemon::Result stopped = Run(sim);
+  EXPECT_EQ(stopped.code, kExitDrainTimeout);
+  EXPECT_EQ(stopped.error, "error: the job was interrupted by SIGTERM\n");
+  EXPECT_THAT(said_, HasSubstr("event=drain_timeout waits_for="));
+}
+
+TEST(Daemon, WhoIsGivenUpBehindItsCheckpointSaysThatTheJobGoesOn) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(12);
+  // The process is given up as soon as its checkpoint is there, before it has left its tasks.
+  CoordinatorDaemon::GivenUp given_up;
+  sim.sent().AtMethodBehind("Release", "RunClosure", [&] { given_up = sim.GiveUp(); });
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  EXPECT_EQ(given_up.code, kExitInterrupted);
+  EXPECT_THAT(given_up.error, HasSubstr("the same command goes on from it"));
+  EXPECT_THAT(given_up.waits_for, HasSubstr("its tasks"));
+}
+
 // The job has no parameter server to save from: it ends at once, and says that work is lost.
 TEST(Daemon, AnInterruptedJobWaitsForNoTaskThatIsAway) {
   DaemonSim sim(1, 1, 1, {});
