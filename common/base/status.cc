@@ -1,14 +1,12 @@
 #include "common/base/status.h"
 
-#include <sys/resource.h>
-
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errno_text.h"
 
 namespace cohort {
 
@@ -28,18 +26,6 @@ bool RepeatsMessage(absl::string_view text, absl::string_view said) {
   // Annotate puts "context: " before a message. So if one message is the other with contexts before
   // it, these contexts end with ": ".
   return absl::ConsumeSuffix(&text, said) && (text.empty() || absl::EndsWith(text, ": "));
-}
-
-std::string ErrnoText(int error_number) {
-  const std::string text = std::strerror(error_number);
-  rlimit limit = {};
-  if (error_number != EFBIG || getrlimit(RLIMIT_FSIZE, &limit) != 0) return text;
-  // Without a limit of the process, only the file system can have refused the size.
-  if (limit.rlim_cur == RLIM_INFINITY) {
-    return absl::StrCat(text, " for this file system");
-  }
-  return absl::StrCat(text, ": a file of this process may have ", limit.rlim_cur,
-                      " bytes (ulimit -f); raise the limit");
 }
 
 absl::Status ErrnoStatus(int error_number, absl::string_view context) {

@@ -4,7 +4,6 @@
 // that knows more than the layer below adds its knowledge once, with Annotate. Errors of the
 // programmer go through check.h instead.
 
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -21,12 +20,8 @@ namespace cohort {
 // contexts before it that Annotate has added. A caller then reports only one of the two messages.
 bool RepeatsMessage(absl::string_view text, absl::string_view said);
 
-// Returns the text of an error number of the operating system, such as "No space left on device".
-// If the file is too large for this process (EFBIG), the text names the limit, `ulimit -f`.
-std::string ErrnoText(int error_number);
-
 // Returns the status for an error number of the operating system, with the message "context: text
-// of the error number". A file that is too large is RESOURCE_EXHAUSTED, as a full disk is.
+// of the error number".
 [[nodiscard]] absl::Status ErrnoStatus(int error_number, absl::string_view context);
 
 }  // namespace cohort

@@ -71,6 +71,19 @@ void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::
   options.shared_memory = (uint64_t{random()} << 32) | random() | 1;
 }
 
+// Returns what a user can do about the loss of a home in a job without recovery. `has_place` says
+// whether there is a directory in which recovery checkpoints would lie.
+std::string LossRemedy(const JobSpec& job, bool has_place) {
+  const char* const start = job.checkpoint.directory.empty()
+                                ? "the job begins anew when it is started again"
+                                : "start the job again with checkpoint.restore=latest";
+  const char* const recover = job.recovery.enabled ? "name a recovery.directory"
+                              : has_place          ? "set recovery.enabled=true"
+                                                   : "set recovery.enabled=true and name a "
+                                                     "recovery.directory";
+  return absl::StrCat(start, "; ", recover, ", so that it goes on by itself");
+}
+
 }  // namespace
 
 CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
@@ -271,6 +284,9 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
   options.recovery_directory = RecoveryDirectoryOf(PlacesOf(options_));
+  const bool has_place = options_.local.has_value() || !job.recovery.directory.empty() ||
+                         !job.checkpoint.directory.empty();
+  options.loss_remedy = LossRemedy(job, has_place);
   options.recovery_interval = job.recovery.interval;
   options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
@@ -345,20 +361,23 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
   const std::string& onnx = job.export_to.onnx;
   const bool recovers =
       job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
-  const auto probe = [&](auto how, const std::string& path, absl::string_view remedy) {
+  const auto probe = [&](auto how, absl::string_view key, const std::string& path,
+                         absl::string_view remedy) {
     const absl::Status probed = path.empty() ? absl::OkStatus() : how(world_.files, path);
     // It follows from the job file and this machine's disks, and nothing has begun.
     return probed.ok() ? probed
-                       : MakeError(probed.code(), absl::StrCat(probed.message(), "; ", remedy),
+                       : MakeError(probed.code(),
+                                   absl::StrCat(options_.job_file, ": ", key, ": ",
+                                                probed.message(), "; ", remedy),
                                    proto::CONFIGURATION);
   };
-  RETURN_IF_ERROR(probe(ProbeDirectory, job.checkpoint.directory,
-                        "checkpoint.directory: name one that can be written to, or leave it out "
+  RETURN_IF_ERROR(probe(ProbeDirectory, "checkpoint.directory", job.checkpoint.directory,
+                        "name a directory that can be written to, or leave it out "
                         "(checkpoint.restore takes a prefix without it)"));
-  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
-                        "recovery.directory: name one that can be written to, or set "
-                        "recovery.enabled=false"));
-  return probe(ProbeFile, onnx, "export.onnx: name a path that can be written to");
+  RETURN_IF_ERROR(probe(ProbeDirectory, "recovery.directory",
+                        recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
+                        "name a directory that can be written to, or set recovery.enabled=false"));
+  return probe(ProbeFile, "export.onnx", onnx, "name a path that can be written to");
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {

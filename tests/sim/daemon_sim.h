@@ -160,6 +160,7 @@ class DaemonSim {
     EXPECT_TRUE(job.ok()) << job.status();
     CoordinatorOptions options;
     options.job = *job;
+    options.job_file = "job.json";
     options.cluster = cluster_.tasks().spec();
     options.keep_tasks = true;
     const World world = cluster_.WorldOf("chief:0");

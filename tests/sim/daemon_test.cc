@@ -20,8 +20,8 @@ TEST(Daemon, ADirectoryThatCannotBeWrittenToIsSaidBeforeAnythingStarts) {
   sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
   const CoordinatorDaemon::Result result = sim.Run();
   EXPECT_EQ(result.code, kExitBadConfig);
-  EXPECT_THAT(result.error, HasSubstr("/recovery cannot be written to"));
-  EXPECT_THAT(result.error, HasSubstr("recovery.directory"));
+  EXPECT_THAT(result.error,
+              HasSubstr("error: job.json: recovery.directory: /recovery cannot be written to"));
   EXPECT_EQ(sim.sent().calls(), 0);
 }
 
@@ -377,6 +377,27 @@ TEST(Daemon, WhoIsGivenUpBehindItsCheckpointSaysThatTheJobGoesOn) {
   EXPECT_EQ(given_up.code, kExitInterrupted);
   EXPECT_THAT(given_up.error, HasSubstr("the same command goes on from it"));
   EXPECT_THAT(given_up.waits_for, HasSubstr("its tasks"));
+}
+
+// What a user is told of a lost server is what the job file allows.
+TEST(Daemon, TheLossOfAServerWithoutRecoveryNamesWhatCanBeDone) {
+  const auto error_of = [](const std::vector<std::string>& sets) {
+    DaemonSim sim(1, 1, 1, {"recovery.enabled=false"});
+    sim.sent().At(10, [&sim] {
+      SimWorld& world = sim.cluster().sim();
+      world.CallAt(world.Now(), [&sim] { sim.cluster().tasks().Kill({Role::kPs, 0}); });
+    });
+    const CoordinatorDaemon::Result result = sim.Run(sets);
+    EXPECT_EQ(result.code, kExitLostCluster) << result.error;
+    return result.error;
+  };
+  const std::string nothing = error_of({"recovery.directory="});
+  EXPECT_THAT(nothing, HasSubstr("its variables are gone: the job begins anew when it is started "
+                                 "again; set recovery.enabled=true and name a recovery.directory"));
+  EXPECT_THAT(nothing, testing::Not(HasSubstr("checkpoint.restore")));
+  EXPECT_THAT(error_of({"checkpoint.directory=/saved"}),
+              HasSubstr("start the job again with checkpoint.restore=latest; set "
+                        "recovery.enabled=true, so that it goes on by itself"));
 }
 
 // The job has no parameter server to save from: it ends at once, and says that work is lost.

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errno_text.h"
 #include "common/base/status.h"
 
 namespace cohort {
