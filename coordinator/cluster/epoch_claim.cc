@@ -71,7 +71,8 @@ proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch)
 absl::Status TakenOver(const absl::Status& cause) {
   return WithDetail(absl::FailedPreconditionError(absl::StrCat(
                         "another coordinator has taken over this job: ", cause.message(),
-                        "; this one ends. Run one coordinator per job")),
+                        "; this one ends. Run one coordinator per job, and one job per "
+                        "cluster")),
                     DetailOf(cause));
 }
 
