@@ -8,10 +8,10 @@
 
 namespace cohort {
 
-// Makes two kinds of writes fail with an error, as a write to a full disk does: a write to a pipe or
-// socket without a reader (EPIPE), and a write or ftruncate beyond the limit on the size of files
-// (EFBIG). By default each kills the process without a word (SIGPIPE, SIGXFSZ). Call this function
-// first in main, because threads and processes that are started later inherit the setting.
+// Makes two kinds of writes fail with an error, as a write to a full disk does: a write to a pipe
+// or socket without a reader (EPIPE), and a write or ftruncate beyond the limit on the size of
+// files (EFBIG). By default each kills the process without a word (SIGPIPE, SIGXFSZ). Call this
+// function first in main, because threads and processes that are started later inherit the setting.
 void IgnoreSignalsOfWrites();
 
 // Opens /dev/null at each of the descriptors 0, 1 and 2 that is closed. Otherwise the next file,

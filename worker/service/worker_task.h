@@ -11,8 +11,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/task/task_service.h"
 #include "common/cluster/cluster_spec.h"
+#include "common/task/task_service.h"
 #include "common/wire/inprocess_transport.h"
 #include "common/wire/world.h"
 #include "proto/task.pb.h"

@@ -103,7 +103,7 @@ class LocalWriter {
     Payload bytes;
     std::byte* slot = nullptr;  // memory of the part's slot; null: the bytes follow the frame
     int new_fd = -1;
-    Payload ended;  // the whole payload, to be released after its last part
+    Payload ended;         // the whole payload, to be released after its last part
     absl::Status no_slot;  // why the part got no slot of shared memory, or ok
   };
   // Work that the destructor does once the lock is released: the bearer starts to send the frames

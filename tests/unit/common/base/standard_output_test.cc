@@ -1,5 +1,5 @@
-// What a process can write is an error where it cannot: no signal ends the process, and nothing goes
-// to a file that was not meant.
+// What a process can write is an error where it cannot: no signal ends the process, and nothing
+// goes to a file that was not meant.
 
 #include "common/base/standard_output.h"
 
