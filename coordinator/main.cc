@@ -66,9 +66,11 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   if (const int signal = signals.Wait(); signal != 0) {
     daemon.Interrupt(signal == SIGINT ? "SIGINT" : "SIGTERM");
     if (!ended.WaitFor(drain_timeout)) {
-      Log(cohort::LogLevel::kError, "drain_timeout", {{"waits_for", daemon.GiveUp()}});
+      const CoordinatorDaemon::GivenUp given_up = daemon.GiveUp();
+      Log(cohort::LogLevel::kError, "drain_timeout", {{"waits_for", given_up.waits_for}});
+      std::fputs(given_up.error.c_str(), stderr);
       // Ends without destructors, because the job's thread still uses the world of this function.
-      _exit(cohort::kExitDrainTimeout);
+      _exit(given_up.code);
     }
   }
   job.join();
@@ -109,7 +111,8 @@ int RunInspectCommand(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cohort::IgnoreBrokenPipes();
+  cohort::KeepStandardDescriptors();
+  cohort::IgnoreSignalsOfWrites();
   cohort::TuneAllocator();
   cohort::SetTurns(cohort::Turns::kShort);
   // `ctl` has flags of its own.

@@ -66,6 +66,7 @@ int Serve(const RoleOptions& options) {
   task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
   task_options.flight_directory = options.flight_directory;
   task_options.data_directory = WorkingDirectory();
+  task_options.own_cluster = options.cluster;
   // Every worker can be a home of variables, even if the job has parameter servers.
   VariablesHomeOptions home;
   home.resident_bytes_max = PhysicalMemory();

@@ -95,6 +95,11 @@ absl::Status CheckExpanded(absl::string_view path) {
 }
 
 absl::Status CheckDirectoryPath(const std::string& path) {
+  const std::string place = absl::StrCat(Absolute(path), "/");
+  if (absl::StartsWith(place, "/proc/") || absl::StartsWith(place, "/sys/")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " cannot be written to: /proc and /sys take no files"));
+  }
   std::string part = WithoutSlashes(path);
   struct stat info;
   // The longest existing prefix of the path decides: if this prefix is a directory, the missing

@@ -17,7 +17,8 @@ namespace cohort {
 absl::Status CheckExpanded(absl::string_view path);
 
 // Checks that `path` is a directory in which files can be created, or can become one. Errors:
-// FAILED_PRECONDITION naming the part of the path that is a file, a FIFO or a device;
+// FAILED_PRECONDITION naming the part of the path that is a file, a FIFO or a device, or for a path
+// below /proc or /sys, where even root makes no files;
 // PERMISSION_DENIED or another error of the system naming the part that cannot be written to, which
 // may also lie in a file system that is read-only.
 absl::Status CheckDirectoryPath(const std::string& path);

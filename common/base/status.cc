@@ -1,12 +1,12 @@
 #include "common/base/status.h"
 
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/errno_text.h"
 
 namespace cohort {
 
@@ -29,7 +29,10 @@ bool RepeatsMessage(absl::string_view text, absl::string_view said) {
 }
 
 absl::Status ErrnoStatus(int error_number, absl::string_view context) {
-  return absl::ErrnoToStatus(error_number, context);
+  // absl counts EFBIG as OUT_OF_RANGE, which readers of files take for a file that is too short.
+  const absl::StatusCode code = error_number == EFBIG ? absl::StatusCode::kResourceExhausted
+                                                      : absl::ErrnoToStatusCode(error_number);
+  return absl::Status(code, absl::StrCat(context, ": ", ErrnoText(error_number)));
 }
 
 }  // namespace cohort

@@ -199,8 +199,9 @@ std::optional<Resolver::Sourced> Resolver::ClusterValue(const char* key) const {
   return std::nullopt;
 }
 
-// Returns the type and index of this task as JSON. The index may be omitted if the cluster has only
-// one task of this role, as for TensorFlow's Server.
+// Returns the type and index of this task as JSON. The whole task may be omitted if the cluster has
+// only one task of this role, as for TensorFlow's Server. A task that gives its type must give its
+// index too, as the coordinator wants it of the same TF_CONFIG.
 Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& sources) {
   Json task = {{"type", RoleName(role_)}};
   std::optional<Sourced> given = ClusterValue("task");
@@ -220,6 +221,9 @@ Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& source
   } else if (given && given->value.contains("index")) {
     task["index"] = given->value["index"];
     sources.push_back(absl::StrCat("task of ", given->source));
+  } else if (given && given->value.contains("type")) {
+    Problem(given->source, "task.index: is missing beside task.type; set it, or give --task_index");
+    return Json();
   } else if (const auto job = cluster.find(RoleName(role_));
              job != cluster.end() && job->is_structured() && job->size() == 1) {
     int index = 0;

@@ -42,7 +42,8 @@ int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& cl
 
 int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
                    const std::function<int(const RoleOptions&)>& serve) {
-  IgnoreBrokenPipes();
+  KeepStandardDescriptors();
+  IgnoreSignalsOfWrites();
   TuneAllocator();
   SetTurns(Turns::kShort);
   // A malformed message from a peer is answered with an error, so protobuf need not also write the

@@ -61,6 +61,11 @@ absl::Status TaskState::CheckEpoch(uint64_t epoch) const {
                             ", held by ", holder));
 }
 
+std::string TaskState::Holder() {
+  MutexLock lock(mutex_);
+  return hold_.Holder();
+}
+
 absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& request) {
   if (request.epoch() == 0) {
     return WithOrigin(
@@ -134,8 +139,10 @@ void TaskState::AttachOnStrand(const proto::AttachRequest& request,
   if (*before != request.epoch()) {
     // The open Watch calls of the old epoch's coordinator end with STALE, which tells that
     // coordinator that it has lost the task.
+    const std::string holder = Holder();
     for (WatchReply& waiter : TakeWaiters()) {
-      waiter(Stale(absl::StrCat("epoch ", request.epoch(), " took over from ", *before)));
+      waiter(Stale(absl::StrCat("epoch ", request.epoch(), ", held by ", holder,
+                                ", took over from epoch ", *before)));
     }
   }
   // on_attach is called before the Attach is answered, so that the coordinator's next call finds

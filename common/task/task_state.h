@@ -89,6 +89,8 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   // fails, or if this task is stopping, because the coordinator would otherwise send work that the
   // task refuses.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
+  // Returns the coordinator that holds the task, for messages.
+  std::string Holder();
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
   // Records that the task has heard from its coordinator at `now`. If the function returns true,

@@ -114,6 +114,16 @@ void ClusterCoordinator::Abort(const absl::Status& reason) {
   cluster_->Abort(reason);
 }
 
+void ClusterCoordinator::EndNow(const absl::Status& reason) {
+  // Recovery closes the scheduler, too, and ends the waits for checkpoints.
+  if (recovery_ != nullptr) {
+    recovery_->EndJob(reason);
+  } else {
+    scheduler_->Close(reason);
+  }
+  cluster_->Abort(reason);
+}
+
 VariableScope ClusterCoordinator::Scope(proto::UpdateRule rule) {
   return VariableScope(*this, std::move(rule));
 }
@@ -379,8 +389,8 @@ absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& valu
   return value.state().result();
 }
 
-absl::Status ClusterCoordinator::Leave(Farewell farewell) {
-  return LeaveTasks(waiter_, *cluster_, farewell);
+absl::Status ClusterCoordinator::Leave(Farewell farewell, absl::Duration call_timeout) {
+  return LeaveTasks(waiter_, *cluster_, farewell, call_timeout);
 }
 
 bool ReadCache::Enter() {

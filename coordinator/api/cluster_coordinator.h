@@ -218,6 +218,10 @@ class ClusterCoordinator {
   // Fails the job with `reason`. A waiting Schedule, Join or Done, or else the next one, returns
   // `reason`. Every wait for a lost task ends at once with `reason`.
   void Abort(const absl::Status& reason);
+  // Fails the job like Abort, but does not wait for closures in flight: every wait for closures,
+  // recovery checkpoints and lost tasks ends at once with `reason`. For a process that ends: what
+  // the closures in flight still push counts until the next coordinator's epoch begins.
+  void EndNow(const absl::Status& reason);
   // Takes a last checkpoint before the process ends, like Recovery::CheckpointAndHold. Takes no
   // checkpoint and returns false in three cases: without a recovery directory; before ResumeState;
   // in a new job with Options::has_application_state, before SetApplicationState.
@@ -226,7 +230,9 @@ class ClusterCoordinator {
   // Ends the coordinator's hold of the tasks at the end of a job: `farewell` says whether all
   // serving tasks are asked to end, or are left free for any job. Errors: of class STALE if another
   // coordinator has taken over the tasks; then no task is told anything (leave_tasks.h).
-  absl::Status Leave(Farewell farewell);
+  absl::Status Leave(Farewell farewell) { return Leave(farewell, kFarewellTimeout); }
+  // The same with another time limit for each call.
+  absl::Status Leave(Farewell farewell, absl::Duration call_timeout);
 
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }

@@ -204,14 +204,13 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.address = options_.address;
   options.mirrored = options_.mirrored;
   ListenToTasks(parts, options);
-  // The advice says what the job has lost without recovery: its variables, or a member of its
+  // The text says what the job has lost without recovery: its variables, or a member of its
   // synchronous group.
   if (options_.recovery_directory.empty()) {
-    options.ps_lost_remedy = absl::StrCat(
-        options_.mirrored ? "; synchronous training needs all of its workers"
-                          : "; its variables are gone",
-        ": start the job again with checkpoint.restore=latest, and name a recovery.directory, so "
-        "that the job goes on by itself");
+    options.ps_lost_remedy =
+        absl::StrCat(options_.mirrored ? "; synchronous training needs all of its workers"
+                                       : "; its variables are gone",
+                     ": ", options_.loss_remedy);
   }
   return options;
 }

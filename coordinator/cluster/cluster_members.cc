@@ -71,7 +71,12 @@ absl::Status Cluster::AddWorker(TaskId task, std::string address) {
       attach = MakeAttachLocked(epoch_, task);
     }
   }
-  Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
+  if (address.empty()) {
+    // A local worker has no address before its process listens.
+    Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"state", "starting"}});
+  } else {
+    Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
+  }
   // The callback runs without the lock, and before the worker is attached: the scheduler and Copies
   // must know first that the worker needs a copy of the variables.
   if (is_joining) options_.on_home_added(task.index);
@@ -138,7 +143,7 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     // to end.
     if (!self->superseded().ok()) return done(absl::OkStatus());
     SayFarewell(self->world_.transport.Connect(address, Lane::kControl), epoch, farewell,
-                [task, done = std::move(done)](const absl::Status& said) mutable {
+                kFarewellTimeout, [task, done = std::move(done)](const absl::Status& said) mutable {
                   // If the farewell fails, the worker is lost or belongs to another coordinator.
                   // The removal has succeeded nevertheless.
                   if (!said.ok()) {
@@ -183,6 +188,7 @@ std::vector<Cluster::TaskStatus> Cluster::TaskStatuses() const {
     TaskStatus& status = statuses.emplace_back();
     status.task = task;
     status.address = AddressOfLocked(task);
+    if (status.address == kNowhere) status.address.clear();
     status.leaving = true;
     status.text = absl::StrCat(task.ToString(), " is being removed: closures are in flight there");
   }

@@ -71,7 +71,8 @@ proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch)
 absl::Status TakenOver(const absl::Status& cause) {
   return WithDetail(absl::FailedPreconditionError(absl::StrCat(
                         "another coordinator has taken over this job: ", cause.message(),
-                        "; this one ends. Run one coordinator per job")),
+                        "; this one ends. Run one coordinator per job, and one job per "
+                        "cluster")),
                     DetailOf(cause));
 }
 
@@ -138,6 +139,9 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
 
 void EpochClaim::Probe(TaskId task) {
   std::string address = options_.address(task);
+  if (const absl::Status listens = CheckListens(address); !listens.ok()) {
+    return OnProbed(task, listens);
+  }
   // Each attempt opens a new channel, because a restarted task may have a new address.
   const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
   StartCall<proto::GetStatusResponse>(
@@ -248,8 +252,11 @@ void EpochClaim::Attach(size_t position) {
   }
   // If no home is left, all homes have granted the epoch.
   if (position == options_.ps.size()) return Finish(epoch);
-  const std::shared_ptr<Channel> channel =
-      world_.transport.Connect(options_.address(options_.ps[position]), Lane::kControl);
+  const std::string address = options_.address(options_.ps[position]);
+  if (const absl::Status listens = CheckListens(address); !listens.ok()) {
+    return OnAttached(position, listens);
+  }
+  const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
   StartCall<proto::AttachResponse>(
       *channel, kAttach, Envelope<proto::AttachRequest>{MakeAttach(options_.self, epoch), {}},
       options_.call_timeout,

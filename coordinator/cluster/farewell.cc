@@ -9,16 +9,14 @@ namespace cohort {
 
 namespace {
 
-// Time limit of a farewell. It is short, because a task that has already ended does not answer.
-constexpr absl::Duration kTimeout = absl::Seconds(4);
-
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
 // Makes one call to a task. The channel to the task lives until the call has ended.
 template <typename Response, typename Request>
-void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request, Done done) {
+void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request,
+          absl::Duration timeout, Done done) {
   StartCall<Response>(
-      *control, method, Envelope<Request>{std::move(request), {}}, kTimeout,
+      *control, method, Envelope<Request>{std::move(request), {}}, timeout,
       [control, done = std::move(done)](const absl::StatusOr<Envelope<Response>>& answer) mutable {
         done(answer.status());
       });
@@ -27,17 +25,17 @@ void Tell(const std::shared_ptr<Channel>& control, const char* method, Request r
 }  // namespace
 
 void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewell farewell,
-                 Done done) {
+                 absl::Duration timeout, Done done) {
   if (farewell == Farewell::kKeep) {
     proto::ReleaseRequest request;
     request.set_epoch(epoch);
     return Tell<proto::ReleaseResponse>(control, "/cohort.proto.TaskService/Release",
-                                        std::move(request), std::move(done));
+                                        std::move(request), timeout, std::move(done));
   }
   proto::ShutdownRequest request;
   request.set_epoch(epoch);
   Tell<proto::ShutdownResponse>(control, "/cohort.proto.TaskService/Shutdown", std::move(request),
-                                std::move(done));
+                                timeout, std::move(done));
 }
 
 void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Done done) {
@@ -46,7 +44,7 @@ void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Don
   proto::WatchRequest request;
   request.set_epoch(epoch);
   Tell<proto::WatchResponse>(control, "/cohort.proto.TaskService/Watch", std::move(request),
-                             std::move(done));
+                             kFarewellTimeout, std::move(done));
 }
 
 }  // namespace cohort

@@ -54,13 +54,14 @@ std::vector<TaskLink> LinksOf(const Cluster& cluster, size_t* num_homes) {
 
 }  // namespace
 
-absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell) {
+absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell,
+                        absl::Duration call_timeout) {
   size_t num_homes = 0;
   const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
   const uint64_t epoch = cluster.epoch();
   cluster.Stop();  // before the farewell: tasks that end now must not be reported as lost
   const auto tell = [&](const TaskLink& link, Done done) {
-    SayFarewell(link.control, epoch, farewell, std::move(done));
+    SayFarewell(link.control, epoch, farewell, call_timeout, std::move(done));
   };
   ASSIGN_OR_RETURN(const size_t told,
                    AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), tell));
@@ -70,8 +71,8 @@ absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell) {
   Await<std::vector<bool>>(waiter, absl::InfiniteDuration(), "the tasks", [&](auto done) {
     LimitedGroup<bool>::Run(
         {rest, rest},
-        [links, told, epoch, farewell](size_t i, auto ended) {
-          SayFarewell(links[told + i].control, epoch, farewell,
+        [links, told, epoch, farewell, call_timeout](size_t i, auto ended) {
+          SayFarewell(links[told + i].control, epoch, farewell, call_timeout,
                       [ended = std::move(ended)](const absl::Status&) mutable { ended(true); });
         },
         std::move(done));

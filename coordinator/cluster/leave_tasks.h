@@ -11,16 +11,19 @@
 // coordinator can take over.
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/base/event.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/farewell.h"
 
 namespace cohort {
 
-// Sends the farewell to all serving tasks, and waits a few seconds for answers. Stops the cluster.
-// A task that does not answer counts as told, because it may have ended before its answer was sent.
-// Errors: an error of class STALE if another coordinator has taken over; then no task was told.
-absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell);
+// Sends the farewell to all serving tasks, and waits `call_timeout` for each home until one
+// answers, and once more for all other tasks. Stops the cluster. A task that does not answer counts
+// as told, because it may have ended before its answer was sent. Errors: an error of class STALE if
+// another coordinator has taken over; then no task was told.
+absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell,
+                        absl::Duration call_timeout);
 
 // Asks the homes whether this coordinator still holds the tasks: one home after another, until one
 // says so. Errors: an error of class STALE if another coordinator has taken over.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/cluster/address.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/farewell.h"
@@ -35,6 +36,11 @@ constexpr double kGracePart = 0.1;
 // The time limit of one attempt to attach a task that is not serving, as a fraction of the lease.
 constexpr double kAttachPart = 0.15;
 }  // namespace
+
+absl::Status CheckListens(const std::string& address) {
+  if (address != kNowhere) return absl::OkStatus();
+  return absl::UnavailableError("its process does not listen yet");
+}
 
 absl::Status CheckAnswers(TaskId task, const std::string& address, const proto::TaskRef& answers) {
   if (answers.role() == RoleName(task.role) && answers.index() == task.index) {
@@ -130,6 +136,11 @@ void TaskConnection::SendAttach(uint64_t round, proto::AttachRequest request,
                                 absl::Duration timeout, OnFailure on_failure) {
   TaskLink link;
   link.address = options_.address();
+  // A call to a process that does not listen yet would fail as well, with an error that names an
+  // address which nobody has given.
+  if (const absl::Status listens = CheckListens(link.address); !listens.ok()) {
+    return (this->*on_failure)(round, listens);
+  }
   link.control = world_.transport.Connect(link.address, Lane::kControl);
   link.data = world_.transport.Connect(link.address, Lane::kData);
   Channel& control = *link.control;
@@ -341,7 +352,7 @@ void TaskConnection::LetGo(uint64_t generation) {
   }
   // The task is told that it may end. Its answer is not awaited, because it counts as lost from now
   // on.
-  SayFarewell(control, epoch, Farewell::kShutDown, [](const absl::Status&) {});
+  SayFarewell(control, epoch, Farewell::kShutDown, kFarewellTimeout, [](const absl::Status&) {});
   Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
 }
 

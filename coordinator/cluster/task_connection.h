@@ -39,6 +39,10 @@ struct TaskLink {
   std::shared_ptr<Channel> data;
 };
 
+// Checks that a task listens somewhere, as far as its address tells. Errors: UNAVAILABLE for
+// kNowhere, the address of a local task whose process does not listen yet.
+absl::Status CheckListens(const std::string& address);
+
 // Checks that the task that answers at `address` is the expected one. Errors: FAILED_PRECONDITION
 // if another task answers there.
 absl::Status CheckAnswers(TaskId task, const std::string& address, const proto::TaskRef& answers);

@@ -24,6 +24,9 @@ namespace {
 // After an interruption, this fraction of the drain time is for closures in flight to end, and the
 // same fraction again for their checkpoint. The rest is for the tasks to end.
 constexpr double kKeepPart = 0.4;
+// After an interruption, each farewell call may take this fraction of the drain time: two calls in
+// a row fit into the rest.
+constexpr double kFarewellPart = 0.1;
 
 // Returns the exit code of a job that has failed with `status`. It depends on the error's class.
 ExitCode CodeOf(const absl::Status& status) {
@@ -68,6 +71,19 @@ void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::
   options.shared_memory = (uint64_t{random()} << 32) | random() | 1;
 }
 
+// Returns what a user can do about the loss of a home in a job without recovery. `has_place` says
+// whether there is a directory in which recovery checkpoints would lie.
+std::string LossRemedy(const JobSpec& job, bool has_place) {
+  const char* const start = job.checkpoint.directory.empty()
+                                ? "the job begins anew when it is started again"
+                                : "start the job again with checkpoint.restore=latest";
+  const char* const recover = job.recovery.enabled ? "name a recovery.directory"
+                              : has_place          ? "set recovery.enabled=true"
+                                                   : "set recovery.enabled=true and name a "
+                                                     "recovery.directory";
+  return absl::StrCat(start, "; ", recover, ", so that it goes on by itself");
+}
+
 }  // namespace
 
 CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
@@ -89,14 +105,16 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
     return result;
   }
   result.code = CodeOf(summary.status());
-  {
+  std::string late;
+  // If another error has ended the job before the interruption could, the exit code is that of this
+  // error.
+  if (absl::IsCancelled(summary.status())) {
     MutexLock lock(interruption_->mutex);
-    // If another error has ended the job before the interruption could, the exit code is that of
-    // this error.
-    if (interruption_->kept && absl::IsCancelled(summary.status())) {
-      result.code = kExitInterrupted;
-    }
+    late = interruption_->late;
+    if (!late.empty()) result.code = kExitDrainTimeout;
+    if (interruption_->kept) result.code = kExitInterrupted;
   }
+  if (!late.empty()) Log(LogLevel::kError, "drain_timeout", {{"waits_for", late}});
   result.error = absl::StrCat("error: ", summary.status().message(), "\n");
   return result;
 }
@@ -130,6 +148,15 @@ void CoordinatorDaemon::EndWithoutCheckpoint(Interruption& interruption) {
         proto::CANCELLED);
   }
   interruption.connected->Abort(interruption.error);
+  world_.clock.CallAt(world_.clock.Now() + 2 * kKeepPart * options_.drain_timeout,
+                      [interruption = interruption_] { EndLate(*interruption); });
+}
+
+void CoordinatorDaemon::EndLate(Interruption& interruption) {
+  MutexLock lock(interruption.mutex);
+  if (interruption.connected == nullptr) return;
+  interruption.late = interruption.connected->ClusterReport();
+  interruption.connected->EndNow(interruption.error);
 }
 
 void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
@@ -141,22 +168,33 @@ void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::S
   const std::string what =
       kept.ok() ? absl::StrCat("; a recovery checkpoint has all that was done: the same command",
                                interruption.needed_flag, " goes on from it")
-                : absl::StrCat("; what was done since the last recovery checkpoint runs again: ",
+                : absl::StrCat("; the same command", interruption.needed_flag,
+                               " goes on from the last recovery checkpoint, if there is one, and "
+                               "what was done since runs again: ",
                                kept.message());
   interruption.error =
       MakeError(absl::StatusCode::kCancelled, absl::StrCat(interruption.error.message(), what),
                 proto::CANCELLED);
-  interruption.connected->Abort(interruption.error);
+  // Closures in flight are not waited for: those that the checkpoint does not have run again, and
+  // the next coordinator's epoch refuses what they still push.
+  interruption.connected->EndNow(interruption.error);
 }
 
-std::string CoordinatorDaemon::GiveUp() {
+CoordinatorDaemon::GivenUp CoordinatorDaemon::GiveUp() {
   {
     MutexLock lock(mutex_);
     if (to_kill_ != nullptr) to_kill_->Kill();
   }
   MutexLock lock(interruption_->mutex);
   const ClusterCoordinator* const connected = interruption_->connected;
-  return connected == nullptr ? "its tasks to start or to end" : connected->ClusterReport();
+  GivenUp result;
+  if (interruption_->kept) result.code = kExitInterrupted;
+  result.waits_for =
+      connected == nullptr ? "its tasks to start or to end" : connected->ClusterReport();
+  if (!interruption_->error.ok()) {
+    result.error = absl::StrCat("error: ", interruption_->error.message(), "\n");
+  }
+  return result;
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
@@ -176,16 +214,21 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
     interruption_->connected = nullptr;
     interrupted = !interruption_->error.ok();
   }
+  // An interrupted process has little time left.
+  const absl::Duration patience =
+      interrupted ? std::min(kFarewellTimeout, kFarewellPart * options_.drain_timeout)
+                  : kFarewellTimeout;
   if (local_ != nullptr) {
     // Local tasks are not told to end here: LocalCluster::Stop() ends them.
-    (*coordinator)->Leave(Farewell::kKeep).IgnoreError();
+    (*coordinator)->Leave(Farewell::kKeep, patience).IgnoreError();
     return summary;
   }
   // If the cluster never became ready, its tasks stay, so that the next coordinator finds them.
   const bool is_over = ready.ok() || interrupted;
   const absl::Status left =
       (*coordinator)
-          ->Leave(is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
+          ->Leave(is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep,
+                  patience);
   // If another coordinator has taken over the job, this is the cause of the other errors, so it is
   // reported.
   if (!left.ok() && !summary.ok() && !interrupted) return left;
@@ -241,6 +284,9 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
   options.recovery_directory = RecoveryDirectoryOf(PlacesOf(options_));
+  const bool has_place = options_.local.has_value() || !job.recovery.directory.empty() ||
+                         !job.checkpoint.directory.empty();
+  options.loss_remedy = LossRemedy(job, has_place);
   options.recovery_interval = job.recovery.interval;
   options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
@@ -315,20 +361,23 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
   const std::string& onnx = job.export_to.onnx;
   const bool recovers =
       job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
-  const auto probe = [&](auto how, const std::string& path, absl::string_view remedy) {
+  const auto probe = [&](auto how, absl::string_view key, const std::string& path,
+                         absl::string_view remedy) {
     const absl::Status probed = path.empty() ? absl::OkStatus() : how(world_.files, path);
     // It follows from the job file and this machine's disks, and nothing has begun.
     return probed.ok() ? probed
-                       : MakeError(probed.code(), absl::StrCat(probed.message(), "; ", remedy),
+                       : MakeError(probed.code(),
+                                   absl::StrCat(options_.job_file, ": ", key, ": ",
+                                                probed.message(), "; ", remedy),
                                    proto::CONFIGURATION);
   };
-  RETURN_IF_ERROR(probe(ProbeDirectory, job.checkpoint.directory,
-                        "checkpoint.directory: name one that can be written to, or leave it out "
+  RETURN_IF_ERROR(probe(ProbeDirectory, "checkpoint.directory", job.checkpoint.directory,
+                        "name a directory that can be written to, or leave it out "
                         "(checkpoint.restore takes a prefix without it)"));
-  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
-                        "recovery.directory: name one that can be written to, or set "
-                        "recovery.enabled=false"));
-  return probe(ProbeFile, onnx, "export.onnx: name a path that can be written to");
+  RETURN_IF_ERROR(probe(ProbeDirectory, "recovery.directory",
+                        recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
+                        "name a directory that can be written to, or set recovery.enabled=false"));
+  return probe(ProbeFile, "export.onnx", onnx, "name a path that can be written to");
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {

@@ -39,12 +39,20 @@ class CoordinatorDaemon {
   Result Run();
 
   // Ends the job with an error. With recovery, first takes a checkpoint of all closures that are
-  // done; the exit code is then kExitInterrupted. The job ends once no closure is in flight, or at
-  // once if it waits for a lost task. Thread-safe.
+  // done; the exit code is then kExitInterrupted. The job ends once no closure is in flight, at
+  // once if it waits for a lost task, and in any case when a part of the drain time is over: on a
+  // slow link a closure may need far longer, and the tasks have to be told to end. Without a
+  // checkpoint, the exit code is then kExitDrainTimeout. Thread-safe.
   void Interrupt(absl::string_view reason);
+  // How an interrupted job ends that has not ended in time.
+  struct GivenUp {
+    ExitCode code = kExitDrainTimeout;
+    std::string waits_for;  // what the job was waiting for
+    std::string error;      // for stderr: the job's error, which says what was kept
+  };
   // Ends an interrupted job that has not ended in time: kills local tasks. The process then ends
-  // without waiting any longer. Returns a text that says what the job was waiting for. Thread-safe.
-  std::string GiveUp();
+  // without waiting any longer. Thread-safe.
+  GivenUp GiveUp();
 
  private:
   // The state of an interruption by a signal. Shared with the callback of the last checkpoint.
@@ -57,6 +65,9 @@ class CoordinatorDaemon {
     bool kept ABSL_GUARDED_BY(mutex) = false;
     // True if there was a recovery checkpoint when the job started.
     bool resumes ABSL_GUARDED_BY(mutex) = false;
+    // What the job waited for when it was ended with closures in flight and without a checkpoint;
+    // empty if it was not.
+    std::string late ABSL_GUARDED_BY(mutex);
     // The flag that a user has to add to the command line so that the next start finds the recovery
     // checkpoints. May be empty.
     std::string needed_flag;
@@ -64,8 +75,10 @@ class CoordinatorDaemon {
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
   // Ends an interrupted job of which no last checkpoint can be taken, because it has no recovery or
   // was still starting.
-  static void EndWithoutCheckpoint(Interruption& interruption)
+  void EndWithoutCheckpoint(Interruption& interruption)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(interruption.mutex);
+  // Ends an interrupted job without a checkpoint whose closures in flight have used up their time.
+  static void EndLate(Interruption& interruption);
 
   absl::StatusOr<std::string> RunJob();
   void LetInterruptsReach(ClusterCoordinator& coordinator);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,7 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/errno_text.h"
 #include "common/base/machine.h"
+#include "common/base/path_check.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
@@ -129,17 +130,36 @@ void Declare(FlagParser& parser, Flags& flags) {
       "7 asked to stop, and the same command goes on, 70 a defect of this program.");
 }
 
+// Returns the directory in which a new state directory is made.
+std::string TemporaryDirectory(const Environment& environment) {
+  const std::string base = environment("TMPDIR").value_or("");
+  return base.empty() ? "/tmp" : base;
+}
+
+// Returns the error for a directory in which no state directory can be made.
+absl::Status NoStateDirectory(absl::string_view base, absl::string_view cause) {
+  return absl::FailedPreconditionError(absl::StrCat("no directory can be made in '", base, "' (",
+                                                    cause, "): set TMPDIR, or give --state_dir"));
+}
+
+// Checks that a new state directory can be made, without making it. Errors: FAILED_PRECONDITION
+// with advice to the user.
+absl::Status CheckNewStateDirectory(const Environment& environment) {
+  const std::string base = TemporaryDirectory(environment);
+  // The state directory is made alone: directories above it that are not there stay missing.
+  if (access(base.c_str(), F_OK) != 0) return NoStateDirectory(base, ErrnoText(errno));
+  const absl::Status usable = CheckDirectoryPath(base);
+  return usable.ok() ? usable : NoStateDirectory(base, usable.message());
+}
+
 // Makes a new state directory under TMPDIR. Errors: FAILED_PRECONDITION with advice to the user.
 absl::StatusOr<std::string> NewStateDirectory(const Environment& environment) {
-  std::string base = environment("TMPDIR").value_or("/tmp");
-  if (base.empty()) base = "/tmp";
+  const std::string base = TemporaryDirectory(environment);
   std::string path = JoinPath(base, "cohort-XXXXXX");
   // The name is made random (mkdtemp), because other users may write to the directory `base` and
   // must not be able to guess the name.
   if (mkdtemp(path.data()) != nullptr) return path;
-  return absl::FailedPreconditionError(absl::StrCat("no directory can be made in '", base, "' (",
-                                                    std::strerror(errno),
-                                                    "): set TMPDIR, or give --state_dir"));
+  return NoStateDirectory(base, ErrnoText(errno));
 }
 
 // Stores `value` in `out`. If it is an error, adds the error's text to `problems` instead.
@@ -277,6 +297,10 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   const JobPlaces places = PlacesOf(options);
   for (auto& problem : UnexpandedPaths(places, environment)) problems.push_back(problem);
   if (!problems.empty() || flags.print_config || flags.print_plan) return;
+  if (options.local.has_value() && options.state_directory.empty()) {
+    const absl::Status temporary = CheckNewStateDirectory(environment);
+    if (!temporary.ok()) problems.emplace_back(temporary.message());
+  }
   for (auto& problem : OutputProblems(places, environment, files)) problems.push_back(problem);
   if (!problems.empty()) return;
   std::vector<proto::VariableLayout> variables;

@@ -1,6 +1,7 @@
 #include "coordinator/daemon/job_paths.h"
 
 #include <functional>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -155,19 +156,20 @@ std::vector<NamedPath> ExportFiles(const JobPlaces& places) {
 }
 
 // Adds a problem if `file` lies in a directory to which the job writes, and has a name that the job
-// may overwrite or remove there.
-void CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
+// may overwrite or remove there. Returns whether it has added one.
+bool CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
                            std::vector<std::string>& problems) {
-  if (!output.writes(BaseName(file.path))) return;
-  if (!FilePlace(DirectoryOf(file.path)).IsSame(FilePlace(output.directory.path))) return;
+  if (!output.writes(BaseName(file.path))) return false;
+  if (!FilePlace(DirectoryOf(file.path)).IsSame(FilePlace(output.directory.path))) return false;
   problems.push_back(absl::StrCat(output.directory.name, ": '", output.directory.path,
                                   "' is where files such as '", file.path, "', which ", file.name,
                                   " names, are written and removed; name another directory"));
+  return true;
 }
 
 // Adds a problem if the export would overwrite an input of the job, or needs a file where a
-// directory has to be.
-void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
+// directory has to be. Returns whether it has added one.
+bool CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
                  const std::vector<OutputDirectory>& directories,
                  std::vector<std::string>& problems) {
   const FilePlace place(onnx.path);
@@ -176,7 +178,7 @@ void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
     problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' is the file '", input.path,
                                     "' that ", input.name,
                                     " names, and the job reads it; name a file of its own"));
-    return;
+    return true;
   }
   for (const OutputDirectory& output : directories) {
     if (output.directory.path.empty()) continue;
@@ -185,8 +187,9 @@ void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
     problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' has to be a directory for ",
                                     output.directory.name, " '", output.directory.path,
                                     "'; name a file of its own"));
-    return;
+    return true;
   }
+  return false;
 }
 
 }  // namespace
@@ -230,10 +233,15 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
   const std::vector<NamedPath> inputs = Inputs(places, environment, files);
   const std::vector<NamedPath> exports = ExportFiles(places);
   const std::vector<OutputDirectory> directories = OutputDirectories(places);
+  std::set<std::string> refused;  // the names of the directories that cannot be used
+  // One problem of the export is enough: both of its files follow from one value.
+  bool export_is_refused = false;
   for (const OutputDirectory& output : directories) {
     const auto& [name, path] = output.directory;
-    if (path.empty()) continue;
+    // Recovery checkpoints lie below checkpoint.directory by default, and would have its problem.
+    if (path.empty() || refused.count(name) > 0) continue;
     if (const absl::Status made = CheckDirectoryPath(path); !made.ok()) {
+      refused.insert(name);
       problems.push_back(
           absl::StrCat(name, ": ", made.message(), "; name a directory that can be written to"));
       continue;
@@ -245,15 +253,18 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
         CheckDirectoryAgainst(output, input, problems);
       }
     }
-    for (const NamedPath& onnx : exports) CheckDirectoryAgainst(output, onnx, problems);
+    for (const NamedPath& onnx : exports) {
+      if (!export_is_refused) export_is_refused = CheckDirectoryAgainst(output, onnx, problems);
+    }
   }
+  if (export_is_refused) return problems;
   for (const NamedPath& onnx : exports) {
     if (const absl::Status writable = CheckFilePath(onnx.path); !writable.ok()) {
       problems.push_back(absl::StrCat(onnx.name, ": ", writable.message(),
                                       "; name a path that can be written to"));
-      break;  // the second file would have the same problem
+      break;
     }
-    CheckExport(onnx, inputs, directories, problems);
+    if (CheckExport(onnx, inputs, directories, problems)) break;
   }
   return problems;
 }

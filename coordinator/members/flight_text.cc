@@ -209,8 +209,11 @@ std::string FlightText(const proto::AskFlightRecordsResponse& records, absl::str
       groups.emplace(flight.group(), flight.generation());
     }
     if (!worker.error().empty()) {
-      absl::StrAppend(&text, NameOf(worker.task()), " at ", worker.address(),
-                      " does not answer: ", worker.error(), "\n");
+      // A local worker whose process does not listen yet has no address.
+      const std::string where =
+          worker.address().empty() ? "" : absl::StrCat(" at ", worker.address());
+      absl::StrAppend(&text, NameOf(worker.task()), where, " does not answer: ", worker.error(),
+                      "\n");
     }
   }
   for (const auto& [name, generation] : groups) {

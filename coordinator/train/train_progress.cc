@@ -91,8 +91,10 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
         absl::StrCat("the recovery checkpoint was made on all devices of each worker, which were ",
                      absl::StrJoin(devices, ", "), ", and now are ", absl::StrJoin(devices_, ", "),
                      ": start workers that have the same ones; or, to start anew, ", StartAnew(),
-                     ", where checkpoint.restore=latest goes on from the last checkpoint of "
-                     "checkpoint.directory"));
+                     job_.saves_checkpoints
+                         ? ", where checkpoint.restore=latest goes on from the last checkpoint of "
+                           "checkpoint.directory"
+                         : ""));
   }
   progress_ = {train.global_step(), train.epochs_done(),
                DataPosition{train.data_pass(), train.data_examples()}};

@@ -31,10 +31,11 @@ namespace cohort {
 class TrainProgress {
  public:
   // The settings that a process must have to continue the job, and for messages the directory of
-  // the job's recovery checkpoints.
+  // the job's recovery checkpoints and whether the job has a checkpoint.directory.
   struct Job {
     JobSettings settings;
     std::string recovery_directory;
+    bool saves_checkpoints = false;
   };
   explicit TrainProgress(Job job) : job_(std::move(job)) {}
 

@@ -46,8 +46,10 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       checkpoints_(
           world.files, coordinator,
           {job.checkpoint.directory, job.checkpoint.max_to_keep, job.checkpoint.weights_only}),
-      progress_(std::make_shared<TrainProgress>(TrainProgress::Job{
-          {SettingsText(job), job.model.file_form}, coordinator.recovery_directory()})) {}
+      progress_(std::make_shared<TrainProgress>(
+          TrainProgress::Job{{SettingsText(job), job.model.file_form},
+                             coordinator.recovery_directory(),
+                             !job.checkpoint.directory.empty()})) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
   // The settings are compared before anything else is done. Otherwise a job with another model

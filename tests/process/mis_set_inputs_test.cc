@@ -334,6 +334,19 @@ TEST_F(MisSetInputs, DiskIsFull) {
   ExpectError(run, kExitJobFailed, {small, "No space left"});
 }
 
+TEST_F(MisSetInputs, FilesMayNotBeAsLargeAsTheCheckpoint) {
+  const std::string place = JoinPath(directory, "checkpoints");
+  // bash counts in units of 1024 bytes. The logs of the tasks have room, and a checkpoint has not.
+  const ProcessRun run =
+      RunProcess("/bin/bash",
+                 {"-c",
+                  absl::StrCat("ulimit -f 24; exec \"$0\" --job \"$1\" --local ", kLocal,
+                               " --set recovery.enabled=false --set checkpoint.directory=\"$2\""),
+                  JoinPath(COHORT_BIN_DIR, "coordinator"), job, place},
+                 {{"TF_CONFIG", ""}, {"TMPDIR", directory}}, absl::Seconds(60));
+  ExpectError(run, kExitJobFailed, {place, "File too large", "24576 bytes (ulimit -f)"});
+}
+
 TEST_F(MisSetInputs, ExportPathCannotBeWritten) {
   ExpectError(Train({absl::StrCat("export.onnx=", job, "/model.onnx")}), kExitBadConfig, {job});
 }

@@ -160,6 +160,7 @@ class DaemonSim {
     EXPECT_TRUE(job.ok()) << job.status();
     CoordinatorOptions options;
     options.job = *job;
+    options.job_file = "job.json";
     options.cluster = cluster_.tasks().spec();
     options.keep_tasks = true;
     const World world = cluster_.WorldOf("chief:0");
@@ -174,6 +175,8 @@ class DaemonSim {
   void Interrupt() {
     if (running_ != nullptr) running_->Interrupt("SIGTERM");
   }
+  // As the end of the drain time does.
+  CoordinatorDaemon::GivenUp GiveUp() { return running_->GiveUp(); }
   void InterruptAt(int call) {
     sent_.At(call, [this] { cluster_.sim().Run([this] { Interrupt(); }); });
   }

@@ -20,8 +20,8 @@ TEST(Daemon, ADirectoryThatCannotBeWrittenToIsSaidBeforeAnythingStarts) {
   sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
   const CoordinatorDaemon::Result result = sim.Run();
   EXPECT_EQ(result.code, kExitBadConfig);
-  EXPECT_THAT(result.error, HasSubstr("/recovery cannot be written to"));
-  EXPECT_THAT(result.error, HasSubstr("recovery.directory"));
+  EXPECT_THAT(result.error,
+              HasSubstr("error: job.json: recovery.directory: /recovery cannot be written to"));
   EXPECT_EQ(sim.sent().calls(), 0);
 }
 
@@ -311,6 +311,93 @@ TEST_P(TaskThatLeaves, IsLetGoWhereNoCheckpointCanBeWritten) {
     EXPECT_THAT(said, HasSubstr("event=not_saved_before_leave"));
     EXPECT_THAT(said, HasSubstr("Read-only file system"));
   }
+}
+
+// On a slow link a step takes minutes: its closure is in flight when the time is over.
+class InterruptedOnASlowLink : public testing::Test {
+ protected:
+  // Runs a job whose 12th call takes an hour, and interrupts it there, after `before`.
+  CoordinatorDaemon::Result Run(
+      DaemonSim& sim, const std::function<void()>& before = [] {}) {
+    sim.sent().Delay(12, absl::Hours(1));
+    sim.sent().At(12, [this, &sim, before] {
+      before();
+      sim.cluster().sim().Run([this, &sim] {
+        interrupted_ = sim.cluster().sim().Now();
+        sim.Interrupt();
+      });
+    });
+    testing::internal::CaptureStderr();
+    const CoordinatorDaemon::Result result = sim.Run();
+    said_ = testing::internal::GetCapturedStderr();
+    EXPECT_LT(sim.cluster().sim().Now() - interrupted_, CoordinatorOptions().drain_timeout);
+    return result;
+  }
+
+  absl::Time interrupted_;
+  std::string said_;
+};
+
+TEST_F(InterruptedOnASlowLink, TheJobSaysThatItGoesOnFromItsCheckpoint) {
+  DaemonSim sim(1, 1, 1, {});
+  const CoordinatorDaemon::Result stopped = Run(sim);
+  EXPECT_EQ(stopped.code, kExitInterrupted) << stopped.error;
+  EXPECT_THAT(stopped.error, HasSubstr("a recovery checkpoint has all that was done: the same "
+                                       "command goes on from it"));
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+}
+
+TEST_F(InterruptedOnASlowLink, TheJobThatCannotSaveSaysWhatTheSameCommandDoes) {
+  DaemonSim sim(1, 1, 1, {});
+  const CoordinatorDaemon::Result stopped =
+      Run(sim, [&] { sim.disk().Fail(FileCall::Kind::kCreate, kRecovery); });
+  EXPECT_EQ(stopped.code, kExitJobFailed);
+  EXPECT_THAT(stopped.error,
+              HasSubstr("the same command goes on from the last recovery checkpoint, "
+                        "if there is one, and what was done since runs again: "));
+}
+
+TEST_F(InterruptedOnASlowLink, TheJobWithoutRecoveryEndsInTimeAndSaysWhatItWaitedFor) {
+  DaemonSim sim(1, 1, 1, {"recovery.enabled=false"});
+  const CoordinatorDaemon::Result stopped = Run(sim);
+  EXPECT_EQ(stopped.code, kExitDrainTimeout);
+  EXPECT_EQ(stopped.error, "error: the job was interrupted by SIGTERM\n");
+  EXPECT_THAT(said_, HasSubstr("event=drain_timeout waits_for="));
+}
+
+TEST(Daemon, WhoIsGivenUpBehindItsCheckpointSaysThatTheJobGoesOn) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(12);
+  // The process is given up as soon as its checkpoint is there, before it has left its tasks.
+  CoordinatorDaemon::GivenUp given_up;
+  sim.sent().AtMethodBehind("Release", "RunClosure", [&] { given_up = sim.GiveUp(); });
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  EXPECT_EQ(given_up.code, kExitInterrupted);
+  EXPECT_THAT(given_up.error, HasSubstr("the same command goes on from it"));
+  EXPECT_THAT(given_up.waits_for, HasSubstr("its tasks"));
+}
+
+// What a user is told of a lost server is what the job file allows.
+TEST(Daemon, TheLossOfAServerWithoutRecoveryNamesWhatCanBeDone) {
+  const auto error_of = [](const std::vector<std::string>& sets) {
+    DaemonSim sim(1, 1, 1, {"recovery.enabled=false"});
+    sim.sent().At(10, [&sim] {
+      SimWorld& world = sim.cluster().sim();
+      world.CallAt(world.Now(), [&sim] { sim.cluster().tasks().Kill({Role::kPs, 0}); });
+    });
+    const CoordinatorDaemon::Result result = sim.Run(sets);
+    EXPECT_EQ(result.code, kExitLostCluster) << result.error;
+    return result.error;
+  };
+  const std::string nothing = error_of({"recovery.directory="});
+  EXPECT_THAT(nothing, HasSubstr("its variables are gone: the job begins anew when it is started "
+                                 "again; set recovery.enabled=true and name a recovery.directory"));
+  EXPECT_THAT(nothing, testing::Not(HasSubstr("checkpoint.restore")));
+  EXPECT_THAT(error_of({"checkpoint.directory=/saved"}),
+              HasSubstr("start the job again with checkpoint.restore=latest; set "
+                        "recovery.enabled=true, so that it goes on by itself"));
 }
 
 // The job has no parameter server to save from: it ends at once, and says that work is lost.

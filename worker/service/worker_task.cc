@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "worker/service/own_cluster.h"
 
 namespace cohort {
 
@@ -25,8 +26,10 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   // The TaskService holds the WorkerService weakly, because the WorkerService holds the
   // TaskService. The home's handler is set below, because the home is made from the TaskService.
   const auto home_on_attach = std::make_shared<std::function<void(const proto::AttachRequest&)>>();
-  task_options.on_attach = [weak = std::weak_ptr(worker_service_),
-                            home_on_attach](const proto::AttachRequest& request) {
+  task_options.on_attach = [weak = std::weak_ptr(worker_service_), home_on_attach,
+                            own = std::make_shared<OwnCluster>(options_.own_cluster)](
+                               const proto::AttachRequest& request) {
+    own->Compare(request.ps());
     // The home learns the new epoch before the WorkerService does, so that it knows the epoch
     // before a closure of this worker can push to it.
     if (*home_on_attach) (*home_on_attach)(request);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/cluster/cluster_spec.h"
 #include "common/task/task_service.h"
 #include "common/wire/inprocess_transport.h"
 #include "common/wire/world.h"
@@ -40,6 +41,7 @@ class WorkerTask {
   struct Options : WorkerService::Options, TaskOptions {
     std::string listen_address;  // host:port; port 0 takes a free port
     MakeWorkerHome make_home;    // makes the home of variables; empty: this process has none
+    ClusterSpec own_cluster;     // the cluster of this process's TF_CONFIG; empty: unknown
   };
 
   WorkerTask(World world, Options options);

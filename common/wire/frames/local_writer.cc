@@ -145,7 +145,7 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
   const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(bytes);
   if (!lent.ok()) {
     // Without a block, the caller sends the payload through the socket, which is slower.
-    Log(LogLevel::kWarning, "no_shared_block", {{"error", lent.status().message()}});
+    LogNoSharedBlock(lent.status());
     return false;
   }
   CopyAll(payload, lent->data);
@@ -154,6 +154,13 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
   frame.set_block_bytes(bytes);
   frame.set_new_block(new_fd >= 0);
   return true;
+}
+
+// Logs that payloads travel through the socket because the system gives no shared memory. One line
+// for each connection says so, because every payload may fail in the same way.
+void LocalWriter::LogNoSharedBlock(const absl::Status& cause) {
+  if (logged_no_block_.exchange(true)) return;
+  Log(LogLevel::kWarning, "no_shared_block", {{"error", cause.message()}});
 }
 
 // Sends parts of large payloads until all parts are sent or the next part has to wait. Returns
@@ -176,6 +183,7 @@ bool LocalWriter::SendParts() {
         return !closed_;
       }
     }
+    if (!part.no_slot.ok()) LogNoSharedBlock(part.no_slot);
     // The part is copied into the slot without the lock, so that other frames can be sent
     // meanwhile.
     if (part.slot != nullptr) {
@@ -204,6 +212,8 @@ bool LocalWriter::NextPartLocked(Part& part) {
     if (const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(kSlotBytes); lent.ok()) {
       slot = *lent;
       slots_out_.insert(slot.id);
+    } else {
+      part.no_slot = lent.status();
     }
   }
   const size_t room = slot.id != 0 ? kSlotBytes : kPartBytes;

@@ -18,6 +18,7 @@
 //
 // Internal to common/wire.
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/frames/frame_bearer.h"
@@ -101,7 +103,8 @@ class LocalWriter {
     Payload bytes;
     std::byte* slot = nullptr;  // memory of the part's slot; null: the bytes follow the frame
     int new_fd = -1;
-    Payload ended;  // the whole payload, to be released after its last part
+    Payload ended;         // the whole payload, to be released after its last part
+    absl::Status no_slot;  // why the part got no slot of shared memory, or ok
   };
   // Work that the destructor does once the lock is released: the bearer starts to send the frames
   // that it has taken, and payloads that were sent are released. Either may run code that takes the
@@ -121,6 +124,7 @@ class LocalWriter {
   void LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PutIntoBlock(const Payload& payload, size_t bytes, proto::LocalFrame& frame, int& new_fd);
+  void LogNoSharedBlock(const absl::Status& cause);
   bool SendParts();
   bool NextPartLocked(Part& part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool WriteLocked(proto::LocalFrame& frame, Payload following, int passed_fd, Sent& sent)
@@ -130,6 +134,7 @@ class LocalWriter {
 
   const Options options_;
   BlockPool pool_;
+  std::atomic<bool> logged_no_block_{false};
 
   Mutex mutex_;
   CondVar sent_;  // signalled when the writer is closed or has nothing left to send

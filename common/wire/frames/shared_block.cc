@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/errno_text.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -19,7 +19,8 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 
 absl::Status SystemError(absl::string_view what) {
-  return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", strerror(errno)));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("shared memory: ", what, ": ", ErrnoText(errno)));
 }
 
 // The most bytes of free blocks that a pool keeps. The pool unmaps free blocks above this limit.

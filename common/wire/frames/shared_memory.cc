@@ -2,11 +2,14 @@
 
 #include <utility>
 
+#include "common/base/log.h"
+
 namespace cohort {
 
 AllocateBuffer SharedMemoryMaker() {
   auto made = std::make_shared<std::atomic<int>>(0);
-  return [made = std::move(made)](size_t bytes) {
+  auto logged = std::make_shared<std::atomic<bool>>(false);
+  return [made = std::move(made), logged = std::move(logged)](size_t bytes) {
     if (bytes < kSharedBufferBytesMin || bytes > kSharedBufferBytesMax) {
       return Buffer::Allocate(bytes);
     }
@@ -21,6 +24,9 @@ AllocateBuffer SharedMemoryMaker() {
     // copied when they are sent.
     if (!block.ok()) {
       made->fetch_sub(1);
+      if (!logged->exchange(true)) {
+        Log(LogLevel::kWarning, "no_shared_block", {{"error", block.status().message()}});
+      }
       return Buffer::Allocate(bytes);
     }
     // The deleter lowers the count of shared buffers when the memory is freed.

@@ -49,8 +49,8 @@ class SharedMemory final : public BufferMemory {
 };
 
 // Returns an allocator of buffers in shared memory. The allocator takes memory from the heap if the
-// buffer is outside the limits above or if the system gives no shared memory. The allocator and its
-// buffers share a count of the buffers.
+// buffer is outside the limits above or if the system gives no shared memory, which is logged once.
+// The allocator and its buffers share a count of the buffers.
 AllocateBuffer SharedMemoryMaker();
 
 // Returns the shared memory in which a slice lies, or null if the slice is not in shared memory or

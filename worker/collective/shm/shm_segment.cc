@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/errno_text.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -33,7 +34,7 @@ size_t ArenaOffset(uint32_t ranks) {
 
 absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("memory that the ranks of a host share: ", what, ": ", strerror(errno)));
+      absl::StrCat("memory that the ranks of a host share: ", what, ": ", ErrnoText(errno)));
 }
 
 // Returns true if a segment of `size` bytes can have this plan, which another process may have

@@ -58,6 +58,15 @@ TEST_F(PathCheck, ADirectoryIsOneOrCanBecomeOne) {
   }
 }
 
+// Also by root, whom no permission stops.
+TEST_F(PathCheck, TheKernelsFilesTakeNoDirectory) {
+  for (const char* path : {"/proc/x", "/proc", "/sys/x/y", "/proc/self/fd/"}) {
+    EXPECT_THAT(std::string(CheckDirectoryPath(path).message()),
+                HasSubstr("cannot be written to: /proc and /sys take no files"))
+        << path;
+  }
+}
+
 TEST_F(PathCheck, ADirectoryCanBeWrittenTo) {
   if (geteuid() == 0) GTEST_SKIP() << "needs a user other than root";
   const std::string closed = In("closed");

@@ -154,6 +154,17 @@ TEST_F(RoleCommandLine, IndexIsInferredForTheOnlyTask) {
   EXPECT_THAT(Error(Role::kPs, {}), StartsWith("task.index: is missing"));
 }
 
+// The coordinator refuses such a TF_CONFIG, which all tasks of a cluster share but for the task.
+TEST_F(RoleCommandLine, ATaskWithATypeHasAnIndex) {
+  tf_config_ = R"({"cluster": {"worker": ["c:30"]}, "task": {"type": "worker"}})";
+  EXPECT_THAT(Error(Role::kWorker, {}),
+              StartsWith("TF_CONFIG: task.index: is missing beside task.type; set it, or give "
+                         "--task_index"));
+  EXPECT_EQ(Run(Role::kWorker, {"--task_index", "0"}).task.index, 0);
+  tf_config_ = R"({"cluster": {"worker": ["c:30"]}, "task": {}})";
+  EXPECT_EQ(Run(Role::kWorker, {}).task.index, 0);
+}
+
 TEST_F(RoleCommandLine, PortZeroOfTheOwnAddressIsGood) {
   tf_config_ = R"({"cluster": {"worker": ["127.0.0.1:0"]}})";
   EXPECT_EQ(Run(Role::kWorker, {}).listen_address, "127.0.0.1:0");

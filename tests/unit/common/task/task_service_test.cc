@@ -1,5 +1,6 @@
 #include "common/task/task_service.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -222,7 +223,11 @@ TEST_F(TaskServiceTest, ATakeoverFailsTheOldHoldersWatch) {
   auto watch = Watch(1, 60000);
   ASSERT_TRUE(Attach(2, 2).ok());
   // STALE when the Watch was open at the takeover, and when it came after.
-  EXPECT_EQ(ClassOf(watch.get().status()), proto::STALE);
+  const absl::Status ended = watch.get().status();
+  EXPECT_EQ(ClassOf(ended), proto::STALE);
+  EXPECT_THAT(std::string(ended.message()),
+              testing::HasSubstr("epoch 2, held by coordinator incarnation 2 of job '"))
+      << "who reads it has to know the new holder";
 }
 
 TEST_F(TaskServiceTest, ADyingTaskAnswersItsWatchers) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/thread_pool.h"
+#include "common/cluster/address.h"
 #include "common/wire/typed_call.h"
 #include "proto/task.pb.h"
 #include "tests/support/world/memory_file_system.h"
@@ -92,7 +93,7 @@ class TaskConnectionTest : public testing::Test {
   TaskConnectionTest() {
     TaskConnection::Options options;
     options.task = {Role::kWorker, 0};
-    options.address = [] { return std::string("a:1"); };
+    options.address = [this] { return address_; };
     options.on_ready = [this](const TaskLink&) { seen_.push_back("ready"); };
     options.on_lost = [this](const absl::Status&) {
       if (while_lost_) while_lost_();
@@ -121,6 +122,7 @@ class TaskConnectionTest : public testing::Test {
   HeldClock clock_;
   ThreadPool pool_{{"pool", 1}};
   MemoryFileSystem files_;
+  std::string address_ = "a:1";
   std::vector<std::string> seen_;
   std::function<void()> while_lost_;
   std::shared_ptr<TaskConnection> connection_;
@@ -152,6 +154,23 @@ TEST_F(TaskConnectionTest, WhatWasToBeToldOfAnAttachmentIsNotToldBehindItsEnd) {
 TEST_F(TaskConnectionTest, AnotherProcessIsALossAndAReturn) {
   Answer(Suspect(), /*incarnation=*/6);
   EXPECT_THAT(seen_, ElementsAre("ready", "lost", "ready"));
+}
+
+// Nobody has given the address of a local task whose process does not listen yet.
+TEST_F(TaskConnectionTest, AProcessThatDoesNotListenYetIsNotCalled) {
+  transport_.Take();  // the Watch of the process before
+  connection_->Suspend();
+  address_ = kNowhere;
+  connection_->Renew({});
+  EXPECT_EQ(transport_.num_open(), 0u);
+  const std::string starts = "worker:0 does not answer: its process does not listen yet";
+  EXPECT_EQ(connection_->Describe(), starts);
+  address_ = "b:2";
+  EXPECT_EQ(connection_->Describe(), starts) << "until the next attempt";
+  clock_.Pass(absl::Seconds(6));
+  ASSERT_EQ(transport_.num_open(), 1u);
+  Answer(transport_.Take());
+  EXPECT_EQ(connection_->Describe(), "worker:0 serves at b:2");
 }
 
 TEST_F(TaskConnectionTest, NothingIsToldBehindStop) {

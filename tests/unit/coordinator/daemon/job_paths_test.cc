@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <variant>
@@ -54,9 +55,11 @@ class JobPaths : public testing::Test {
   std::string Parse(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--job", directory / "job.json"});
     const Environment environment = [this](const std::string& name) {
-      const std::string& value = name == "COHORT_DATA_DIR" ? data_directory : tf_config;
-      const bool is_set = (name == "COHORT_DATA_DIR" || name == "TF_CONFIG") && !value.empty();
-      return is_set ? std::optional<std::string>(value) : std::nullopt;
+      const std::map<std::string, std::string> values = {
+          {"COHORT_DATA_DIR", data_directory}, {"TF_CONFIG", tf_config}, {"TMPDIR", temporary}};
+      const auto value = values.find(name);
+      const bool is_set = value != values.end() && !value->second.empty();
+      return is_set ? std::optional<std::string>(value->second) : std::nullopt;
     };
     const auto command = ParseCoordinatorCommandLine(arguments, environment, files);
     if (!command.ok()) return std::string(command.status().message());
@@ -79,7 +82,7 @@ class JobPaths : public testing::Test {
 
   PosixFileSystem files;
   TempDirectory directory{"job-paths"};
-  std::string data_directory, tf_config;
+  std::string data_directory, tf_config, temporary;
 };
 
 TEST_F(JobPaths, AnExportIsAFile) {
@@ -113,6 +116,47 @@ TEST_F(JobPaths, ADirectoryIsNeitherAFifoNorAFile) {
   }
   EXPECT_THAT(Check({}, {absl::StrCat("--state_dir=", directory / "fifo")}),
               HasSubstr(absl::StrCat("--state_dir: ", directory / "fifo is not a directory")));
+}
+
+// Returns the number of lines of a refusal.
+size_t LinesOf(const std::string& refusal) {
+  return static_cast<size_t>(std::count(refusal.begin(), refusal.end(), '\n')) + 1;
+}
+
+TEST_F(JobPaths, OneMistakeIsOneLine) {
+  // Recovery checkpoints lie below checkpoint.directory where the job names no other place.
+  const std::string no_directory =
+      Check({absl::StrCat("checkpoint.directory=", directory / "job.json")});
+  EXPECT_EQ(LinesOf(no_directory), 1u) << no_directory;
+  // An export is two files, of which the second has the values of a large model.
+  const std::string checkpoint =
+      Check({absl::StrCat("checkpoint.directory=", directory / "y"),
+             absl::StrCat("export.onnx=", directory / "y/ckpt-64.index")});
+  EXPECT_THAT(checkpoint, HasSubstr("where files such as"));
+  EXPECT_EQ(LinesOf(checkpoint), 1u) << checkpoint;
+  const std::string above = Check({absl::StrCat("checkpoint.directory=", directory / "m.data/y"),
+                                   absl::StrCat("recovery.directory=", directory / "m/y"),
+                                   absl::StrCat("export.onnx=", directory / "m")});
+  EXPECT_THAT(above, HasSubstr("has to be a directory for"));
+  EXPECT_EQ(LinesOf(above), 1u) << above;
+}
+
+TEST_F(JobPaths, ANewStateDirectoryHasAPlace) {
+  const std::vector<std::string> local = {"--local", "ps=1,worker=1"};
+  temporary = directory / "missing";
+  const std::string refusal =
+      absl::StrCat("no directory can be made in '", temporary, "' (No such");
+  EXPECT_THAT(Check({}, local),
+              AllOf(HasSubstr(refusal), HasSubstr("set TMPDIR, or give --state_dir")));
+  EXPECT_EQ(Check({}), kGood) << "with --state_dir";
+  temporary = directory / "job.json";
+  EXPECT_THAT(Check({}, local), HasSubstr("is not a directory): set TMPDIR"));
+  temporary = directory.path();
+  EXPECT_EQ(Check({}, local), kGood);
+  // The tasks of TF_CONFIG keep no files with the coordinator.
+  temporary = directory / "missing";
+  tf_config = R"({"cluster": {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}})";
+  EXPECT_EQ(Check({}, {"--keep_tasks"}), kGood);
 }
 
 TEST_F(JobPaths, AnExportReplacesNoInput) {

@@ -91,6 +91,9 @@ TEST(FlightText, SaysWhoDoesNotAnswer) {
   const std::string text = FlightText(records, kNoWorkerOfTheJob);
   EXPECT_THAT(text, HasSubstr("worker:6 at h:6 does not answer: the call took too long\n"));
   EXPECT_THAT(text, HasSubstr("  rank 2, worker:6: does not answer: the call took too long\n"));
+  silent.set_address("");
+  EXPECT_THAT(FlightText(records, kNoWorkerOfTheJob),
+              HasSubstr("worker:6 does not answer: the call took too long\n"));
   EXPECT_THAT(text, HasSubstr("under way 5ms under way 5ms ?\n"));
   EXPECT_THAT(text,
               HasSubstr("rank 0, rank 1 wait in call 0, all-reduce float32 'b', for rank 2, "

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 
@@ -119,6 +120,23 @@ TEST(TrainProgress, EveryRefusalNamesTheDirectoryToRemove) {
   for (const absl::Status& status : {progress.Load(state), progress.Load(Saved({12001, 0xabc})),
                                      TrainProgress(JobOf("{}")).Load(Saved({12000, 0xabc}))}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("remove /state/recovery/recovery-*"));
+  }
+}
+
+TEST(TrainProgress, ARefusalNamesCheckpointsOnlyWhereTheJobSavesThem) {
+  TrainProgress before(JobOf(kSettings));
+  before.SetData({12000, 0xabc}, {"worker:0", {}});
+  before.SetDevices({"GPU:0", "GPU:1"});
+  proto::CoordinatorState state;
+  state.set_application(before.Save({}));
+  for (const bool saves : {false, true}) {
+    TrainProgress::Job job = JobOf(kSettings);
+    job.saves_checkpoints = saves;
+    TrainProgress progress(std::move(job));
+    progress.SetData({12000, 0xabc}, {"worker:0", {}});
+    progress.SetDevices({"GPU:0"});
+    const std::string refusal(progress.Load(state).message());
+    EXPECT_EQ(absl::StrContains(refusal, "checkpoint.restore=latest"), saves) << refusal;
   }
 }
 

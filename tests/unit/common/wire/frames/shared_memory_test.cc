@@ -4,6 +4,7 @@
 #include "common/wire/frames/shared_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/rng.h"
+#include "common/base/standard_output.h"
 #include "common/runtime/kernel/output_pool.h"
 #include "common/wire/frames/local_socket.h"
 #include "proto/local.pb.h"
@@ -204,6 +206,41 @@ TEST_F(SharedMemoryTest, SmallAndHugeBuffersAndThoseAboveTheirNumberAreTheHeaps)
   EXPECT_EQ(allocate(kSharedBufferBytesMin)->memory(), nullptr);
   buffers.pop_back();
   EXPECT_NE(allocate(kSharedBufferBytesMin)->memory(), nullptr);
+}
+
+// Returns how many lines of the log have this event.
+int LinesOf(const std::string& log, const std::string& event) {
+  int lines = 0;
+  for (size_t at = log.find(event); at != std::string::npos; at = log.find(event, at + 1)) ++lines;
+  return lines;
+}
+
+// Files of this process may have one page while an object of this class lives, and so may memory
+// that is shared.
+class FilesOfOnePage {
+ public:
+  FilesOfOnePage() {
+    IgnoreSignalsOfWrites();
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit limit = {4096, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FilesOfOnePage() { EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(SharedMemoryMaker, SaysOnceThatMemoryIsNotShared) {
+  const AllocateBuffer allocate = SharedMemoryMaker();
+  testing::internal::CaptureStderr();
+  {
+    const FilesOfOnePage limit;
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(allocate(kLarge)->memory(), nullptr);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(LinesOf(log, "event=no_shared_block"), 1) << log;
+  EXPECT_NE(allocate(kLarge)->memory(), nullptr);
 }
 
 TEST(LentMemory, KeepsItsOwnersAndForgetsWhatIsGone) {
