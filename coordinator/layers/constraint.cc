@@ -27,9 +27,9 @@ const std::vector<ConstraintClass>& Classes() {
 
 const ConstraintClass* FindClass(const std::string& name) {
   for (const ConstraintClass& one : Classes()) {
-    const bool is_alias =
-        std::any_of(one.names.begin(), one.names.end(),
-                    [&](const char* alias) { return absl::string_view(alias) == name; });
+    const bool is_alias = std::any_of(one.names.begin(), one.names.end(), [&](const char* alias) {
+      return absl::string_view(alias) == name;
+    });
     if (is_alias || name == one.class_name) return &one;
   }
   return nullptr;
@@ -88,7 +88,8 @@ absl::StatusOr<std::map<std::string, double>> ConstraintParameters(const Constra
   double count = 1;
   double stride = 1;
   for (int64_t axis = *axes.begin(); axis < rank; ++axis) {
-    (axes.contains(axis) ? count : stride) *= static_cast<double>(shape.dim(static_cast<int>(axis)));
+    (axes.contains(axis) ? count : stride) *=
+        static_cast<double>(shape.dim(static_cast<int>(axis)));
   }
   parameters["constraint_min"] = spec.min_value;
   parameters["constraint_max"] = spec.max_value;

@@ -116,7 +116,7 @@ struct ConvEnd {
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, int64_t channels,
                                                const Shape& output, LayerPlan& plan) const {
     if (use_bias) RETURN_IF_ERROR(plan.Add(call, "bias", Shape({channels}), bias).status());
-    ASSIGN_OR_RETURN(TensorType type, ActivatedType(activation.name, call.settings.layer, output));
+    ASSIGN_OR_RETURN(TensorType type, ActivatedType(activation, call.settings.layer, output));
     return std::vector<TensorType>{std::move(type)};
   }
 

@@ -25,9 +25,9 @@ absl::StatusOr<VariableSpec*> LayerPlan::Add(const PlannedCall& call, const std:
   variable.trainable = call.settings.trainable;
   const absl::StatusOr<std::map<std::string, double>> constraint =
       ConstraintParameters(rules.constraint, shape);
-  RETURN_IF_ERROR(Annotate(constraint.status(),
-                           absl::StrCat("layer '", call.settings.layer, "', the ",
-                                        rules.constraint.class_name, " of its ", name)));
+  RETURN_IF_ERROR(
+      Annotate(constraint.status(), absl::StrCat("layer '", call.settings.layer, "', the ",
+                                                 rules.constraint.class_name, " of its ", name)));
   variable.rule_parameters = *constraint;
   const auto known = by_name_.find(variable.name);
   if (known == by_name_.end()) {
