@@ -255,6 +255,7 @@ class Rescaling : public SameTypeLayer {
     reader.config.Require("scale");
     ReadNumbers("scale", reader.config, &scale_);
     ReadNumbers("offset", reader.config, &offset_);
+    passes_mask_ = !reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
@@ -274,7 +275,9 @@ class Rescaling : public SameTypeLayer {
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
     const std::string x = ChannelsLast(call.input(), nodes);
-    return {{nodes.Add(nodes.Mul(x, Constant(scale_, nodes)), Constant(offset_, nodes))}};
+    LayerValue y{nodes.Add(nodes.Mul(x, Constant(scale_, nodes)), Constant(offset_, nodes))};
+    if (passes_mask_) y.mask = call.input().mask;
+    return {std::move(y)};
   }
 
  private:
@@ -301,6 +304,7 @@ class Rescaling : public SameTypeLayer {
 
   std::vector<float> scale_ = {1};
   std::vector<float> offset_ = {0};
+  bool passes_mask_ = false;
 };
 
 }  // namespace
@@ -311,7 +315,7 @@ void AddResizingLayers(std::vector<LayerClass>& classes) {
   classes.push_back({"UpSampling3D", MakeLayer<UpSampling<3>>});
   classes.push_back({"Resizing", MakeLayer<Resizing>});
   classes.push_back({"CenterCrop", MakeLayer<CenterCrop>});
-  classes.push_back({"Rescaling", MakeLayer<Rescaling>});
+  classes.push_back({"Rescaling", MakeLayer<Rescaling>, MaskRule::kOwn});
 }
 
 }  // namespace cohort

@@ -30,6 +30,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceLayerNorm(registry);
   RegisterReferenceRecurrent(registry);
   RegisterReferenceCtc(registry);
+  RegisterReferenceRandom(registry);
 }
 
 }  // namespace cohort
