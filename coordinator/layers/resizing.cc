@@ -154,6 +154,8 @@ ImagePart PartOfRatio(const std::vector<int64_t>& sizes, const std::vector<int64
                                               static_cast<double>(target[1 - i]));
     part.sizes[i] = pads ? std::max(sizes[i], fitting) : std::min(sizes[i], fitting);
     part.begins[i] = (sizes[i] - part.sizes[i]) / 2;
+    // Keras pads both sides by the same, also where the difference is odd.
+    if (pads) part.sizes[i] = sizes[i] - 2 * part.begins[i];
   }
   return part;
 }
