@@ -57,7 +57,5 @@ void RegisterReferenceLayerNorm(KernelRegistry& registry);
 void RegisterReferenceRecurrent(KernelRegistry& registry);
 // Registers CtcLoss and its gradient.
 void RegisterReferenceCtc(KernelRegistry& registry);
-// Registers RandomNormalLike.
-void RegisterReferenceRandom(KernelRegistry& registry);
 
 }  // namespace cohort

@@ -30,7 +30,6 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceLayerNorm(registry);
   RegisterReferenceRecurrent(registry);
   RegisterReferenceCtc(registry);
-  RegisterReferenceRandom(registry);
 }
 
 }  // namespace cohort
