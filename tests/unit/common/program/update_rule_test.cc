@@ -167,6 +167,7 @@ TEST(ParameterOf, TakesTheValueOrTheDefault) {
 }
 
 TEST(UpdateRule, AConstraintChangesAllRowsAndMayNeedTheWhole) {
+  using testing::HasSubstr;
   const auto rows = DescribeUpdateRule(Rule("sgd", {{"constraint", 2}}));
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_TRUE(rows->sweeps);
