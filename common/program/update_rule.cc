@@ -78,6 +78,21 @@ std::vector<KnownRule> OwnParameters() {
        {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
 }
 
+// Returns the parameters of a variable's constraint.
+std::vector<RuleParameter> ConstraintParameters() {
+  const auto parameter = [](const char* name, double otherwise, Range range) {
+    return RuleParameter{
+        .name = name, .otherwise = otherwise, .range = range, .of_variables = true};
+  };
+  return {parameter("constraint", 0, Range::kFewSteps),
+          parameter("constraint_min", 0, Range::kNotNegative),
+          parameter("constraint_max", 0, Range::kNotNegative),
+          parameter("constraint_rate", 1, Range::kFractionClosed),
+          parameter("constraint_count", 1, Range::kCount),
+          parameter("constraint_stride", 1, Range::kCount),
+          parameter("constraint_whole", 0, Range::kFlag)};
+}
+
 // Returns the table of all operators, with the parameters that all optimizers share.
 const std::vector<KnownRule>& KnownRules() {
   static const auto* const kRules = [] {
@@ -92,6 +107,9 @@ const std::vector<KnownRule>& KnownRules() {
                               {"ema_overwrite_frequency", 0, Range::kCount},
                               {"ema_from_start", 0, Range::kFlag, true},
                               {"gradient_accumulation_steps", 0, Range::kCount, true}});
+      for (const RuleParameter& parameter : ConstraintParameters()) {
+        rule.parameters.push_back(parameter);
+      }
     }
     return rules;
   }();
@@ -122,12 +140,19 @@ bool Accumulates(const proto::UpdateRule& rule) {
   return rule.op() != "assign_add" && ParameterOf(rule, "gradient_accumulation_steps") > 1;
 }
 
+// Returns true if the constraint's norms take elements of several rows.
+bool ConstrainsWhole(const proto::UpdateRule& rule) {
+  return IsConstrained(rule) && ParameterOf(rule, "constraint_whole") != 0;
+}
+
 // Returns true if the rule leaves a variable and all slots unchanged when the gradient is zero.
 bool ZerosChangeNothing(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   if (op == "assign_add") return true;
   // A step without a gradient for a row may be the one that applies the row's mean gradient.
   if (Accumulates(rule)) return false;
+  // Keras constrains all rows, also those that have not been updated yet.
+  if (IsConstrained(rule)) return false;
   // Even with a gradient of zero, weight decay changes the value, and use_ema moves the average
   // towards the value.
   if (ParameterOf(rule, "weight_decay") != 0 || ParameterOf(rule, "use_ema") != 0) return false;
@@ -172,6 +197,14 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer \"", rule.op(),
                      "\" computes with the whole variable; sparse updates must be dense_exact"));
+  }
+  // The closed form of missed steps knows nothing of a constraint between them.
+  const bool lazily = rule.sparse() == proto::LAZY && !ConstrainsWhole(rule);
+  if (IsConstrained(rule) && !lazily) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer \"", rule.op(), "\": the variable has a constraint, with which ",
+                     "sparse updates must be dense_exact",
+                     ConstrainsWhole(rule) ? "" : " or lazy"));
   }
   if (Accumulates(rule)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -251,6 +284,22 @@ absl::Status CheckRule(const proto::UpdateRule& rule) {
   return absl::OkStatus();
 }
 
+// Checks that the norms of a constraint fill the variable, or each of its rows.
+absl::Status CheckConstraintFits(const proto::UpdateRule& rule, const Shape& shape) {
+  if (!IsConstrained(rule)) return absl::OkStatus();
+  const double kind = ParameterOf(rule, "constraint");
+  const double block =
+      ParameterOf(rule, "constraint_count") * ParameterOf(rule, "constraint_stride");
+  int64_t elements = shape.num_elements();
+  if (!ConstrainsWhole(rule) && shape.rank() > 0 && shape.dim(0) > 0) elements /= shape.dim(0);
+  if (kind <= 4 && block >= 1 && std::fmod(static_cast<double>(elements), block) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("constraint ", kind, " of norms of ", block,
+                                                 " elements does not fit a variable of shape ",
+                                                 shape.ToString()));
+}
+
 // Returns the slots that the rule's operator itself needs, with Keras's names and initial values.
 std::vector<SlotSpec> OwnSlots(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
@@ -323,7 +372,12 @@ Shape ShapeOfSlot(const SlotSpec& slot, const Shape& variable) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
+bool IsConstrained(const proto::UpdateRule& rule) {
+  return rule.op() != "assign_add" && ParameterOf(rule, "constraint") != 0;
+}
+
 absl::Status CheckRuleFits(const proto::UpdateRule& rule, const Shape& shape) {
+  RETURN_IF_ERROR(CheckConstraintFits(rule, shape));
   if (rule.op() != "muon" || shape.rank() == 2) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("optimizer \"muon\" updates matrices, and this is ", shape.ToString(),
@@ -342,8 +396,8 @@ absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule)
   if (others_change && rule.sparse() == proto::LAZY_COMPENSATED) {
     spec.slots.push_back({.name = kLastStepSlot, .per_row = true});
   }
-  spec.whole = NeedsWhole(rule.op());
-  spec.on_processor = spec.whole || Accumulates(rule);
+  spec.whole = NeedsWhole(rule.op()) || ConstrainsWhole(rule);
+  spec.on_processor = spec.whole || Accumulates(rule) || IsConstrained(rule);
   if (Accumulates(rule)) spec.slots.push_back({kAccumulatorSlot});
   // The average starts as the variable's initial value and not as zeros, because another step's
   // push may be applied before the push of step 1.

@@ -33,7 +33,11 @@
 // ema_from_start, step 1 moves the average from the variable's initial value, as in Keras 2;
 // without it, step 1 makes the average the value, as in Keras 3. With gradient_accumulation_steps
 // n > 1, a step adds its gradient to a slot, and each n-th step updates the variable by the mean of
-// n gradients. epsilon_outside_root and momentum_of_gradients give the
+// n gradients. A variable with a constraint of Keras has the parameters constraint (1 max_norm, 2
+// non_neg, 3 unit_norm, 4 min_max_norm; 0: none), constraint_min, constraint_max and
+// constraint_rate, and, for the norms, constraint_count and constraint_stride: a norm is that of so
+// many elements, which lie so far apart. constraint_whole is 1 if a norm takes more than one row,
+// so that the variable stays in one piece. epsilon_outside_root and momentum_of_gradients give the
 // arithmetic of TensorFlow's older kernels (runtime/update/rules/updates.h).
 //
 // A push may carry the gradients of only some rows. Several gradients of one row are first added up
@@ -137,8 +141,12 @@ const std::vector<RuleParameter>& ParametersOf(const std::string& op);
 // mode does not support.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
 
+// Returns whether the rule changes the value after each update by a constraint.
+bool IsConstrained(const proto::UpdateRule& rule);
+
 // Checks that the rule can update a variable of this shape. `rule` must be one that
-// DescribeUpdateRule accepts. Errors: INVALID_ARGUMENT for muon and a variable that is no matrix.
+// DescribeUpdateRule accepts. Errors: INVALID_ARGUMENT for muon and a variable that is no matrix,
+// and for a constraint whose norms do not fill the variable, or the rows that they are to lie in.
 absl::Status CheckRuleFits(const proto::UpdateRule& rule, const Shape& shape);
 
 // Returns the names of the sparse modes, indexed by their numbers: "dense_exact", "lazy" and

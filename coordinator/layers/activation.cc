@@ -1,6 +1,7 @@
 #include "coordinator/layers/activation.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/program/cohort_ops.h"
@@ -13,9 +14,16 @@ namespace {
 // What a function is computed with.
 struct Context {
   const Nodes& nodes;
-  const KerasVersion& keras;
+  const Activation& activation;
   ModelMode mode;
-  int64_t last_dim;  // the size of the last axis
+  int64_t axis;  // the axis of a function that works along one, where axis 0 is the batch
+  int64_t rank;  // the number of axes, the batch included
+  int64_t size;  // the size of the axis
+
+  double Argument(const char* name, double otherwise) const {
+    const auto found = activation.arguments.find(name);
+    return found == activation.arguments.end() ? otherwise : found->second;
+  }
 };
 
 struct ActivationFunction {
@@ -33,18 +41,22 @@ std::string Exp(const std::string& x, const Context& c) { return c.nodes.Op("Exp
 std::string Softplus(const std::string& x, const Context& c) { return c.nodes.Op("Softplus", {x}); }
 std::string Softsign(const std::string& x, const Context& c) { return c.nodes.Op("Softsign", {x}); }
 std::string Selu(const std::string& x, const Context& c) { return c.nodes.Op("Selu", {x}); }
-std::string Elu(const std::string& x, const Context& c) { return c.nodes.Op("Elu", {x}); }
-std::string Celu(const std::string& x, const Context& c) { return c.nodes.Op("Celu", {x}); }
-std::string HardSilu(const std::string& x, const Context& c) {
-  return c.nodes.Op("HardSwish", {x});
+std::string Elu(const std::string& x, const Context& c) {
+  return c.nodes.graph().Op("Elu", {x},
+                            {FloatAttribute("alpha", static_cast<float>(c.Argument("alpha", 1)))});
+}
+
+// The last axis is -1, whatever the rank is.
+onnx::AttributeProto AxisAttribute(const Context& c) {
+  return IntAttribute("axis", c.axis == c.rank - 1 ? -1 : c.axis);
 }
 
 std::string Softmax(const std::string& x, const Context& c) {
-  return c.nodes.graph().Op("Softmax", {x}, {IntAttribute("axis", -1)});
+  return c.nodes.graph().Op("Softmax", {x}, {AxisAttribute(c)});
 }
 
 std::string LogSoftmax(const std::string& x, const Context& c) {
-  return c.nodes.graph().Op("LogSoftmax", {x}, {IntAttribute("axis", -1)});
+  return c.nodes.graph().Op("LogSoftmax", {x}, {AxisAttribute(c)});
 }
 
 // At 6 the gradient is 0, as in TensorFlow: of two smallest elements Min gives it to the first.
@@ -53,17 +65,46 @@ std::string Relu6(const std::string& x, const Context& c) {
 }
 
 std::string LeakyRelu(const std::string& x, const Context& c) {
-  return c.nodes.graph().Op("LeakyRelu", {x}, {FloatAttribute("alpha", 0.2f)});
+  const auto slope = static_cast<float>(c.Argument("negative_slope", 0.2));
+  return c.nodes.graph().Op("LeakyRelu", {x}, {FloatAttribute("alpha", slope)});
 }
 
+// Adds max(x, 0) and a curve for what is below. At 0 both have the gradient 1, as in TensorFlow.
+std::string Celu(const std::string& x, const Context& c) {
+  const std::string zero = c.nodes.Number(0);
+  const std::string alpha = c.nodes.Number(c.Argument("alpha", 1));
+  const std::string curve = c.nodes.Op("Elu", {c.nodes.Div(c.nodes.Op("Min", {x, zero}), alpha)});
+  return c.nodes.Add(c.nodes.Op("Max", {x, zero}), c.nodes.Mul(curve, alpha));
+}
+
+// Keras 2 clips a line, whose gradient at the bounds is that of the line, and Keras 3 takes relu6,
+// whose gradient there is 0.
 std::string HardSigmoid(const std::string& x, const Context& c) {
-  const float slope = c.keras.IsKeras2() ? 0.2f : 1.0f / 6;
-  return c.nodes.graph().Op("HardSigmoid", {x},
-                            {FloatAttribute("alpha", slope), FloatAttribute("beta", 0.5f)});
+  if (c.activation.keras.IsKeras2()) {
+    return c.nodes.graph().Op("HardSigmoid", {x},
+                              {FloatAttribute("alpha", 0.2f), FloatAttribute("beta", 0.5f)});
+  }
+  return c.nodes.Mul(Relu6(c.nodes.Add(x, c.nodes.Number(3)), c), c.nodes.Number(1.0 / 6));
+}
+
+// Only Keras 3 has this function.
+std::string HardSilu(const std::string& x, const Context& c) {
+  const std::string part = Relu6(c.nodes.Add(x, c.nodes.Number(3)), c);
+  return c.nodes.Mul(x, c.nodes.Mul(part, c.nodes.Number(1.0 / 6)));
+}
+
+// Computes x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+std::string GeluByTanh(const std::string& x, const Context& c) {
+  const std::string cube = c.nodes.Mul(c.nodes.Mul(x, x), x);
+  const std::string sum = c.nodes.Add(x, c.nodes.Mul(cube, c.nodes.Number(0.044715)));
+  const std::string curve =
+      c.nodes.Op("Tanh", {c.nodes.Mul(sum, c.nodes.Number(0.79788456080286536))});
+  return c.nodes.Mul(c.nodes.Mul(x, c.nodes.Number(0.5)), c.nodes.Add(curve, c.nodes.Number(1)));
 }
 
 // An exported model may have ONNX's own operators only, of which none of opset 17 is Gelu.
 std::string Gelu(const std::string& x, const Context& c) {
+  if (c.Argument("approximate", 0) != 0) return GeluByTanh(x, c);
   if (c.mode != ModelMode::kPrediction) return c.nodes.graph().Op("Gelu", {x}, {}, kCohortDomain);
   const std::string erf = c.nodes.Op("Erf", {c.nodes.Mul(x, c.nodes.Number(0.70710678118654752))});
   const std::string factor = c.nodes.Add(erf, c.nodes.Number(1));
@@ -91,17 +132,26 @@ std::string TanhShrink(const std::string& x, const Context& c) {
 }
 
 std::string SoftShrink(const std::string& x, const Context& c) {
-  return c.nodes.Sub(x, Clip(x, -0.5, 0.5, c));
+  const double threshold = c.Argument("threshold", 0.5);
+  return c.nodes.Sub(x, Clip(x, -threshold, threshold, c));
 }
 
 std::string HardShrink(const std::string& x, const Context& c) {
-  const std::string far = c.nodes.Op("Greater", {c.nodes.Op("Abs", {x}), c.nodes.Number(0.5)});
+  const std::string threshold = c.nodes.Number(c.Argument("threshold", 0.5));
+  const std::string far = c.nodes.Op("Greater", {c.nodes.Op("Abs", {x}), threshold});
   return c.nodes.Op("Where", {far, x, c.nodes.Number(0)});
 }
 
-// Computes (x + sqrt(x^2 + 4)) / 2.
+// Is x above a threshold, and one number up to it.
+std::string Threshold(const std::string& x, const Context& c) {
+  const std::string above = c.nodes.Op("Greater", {x, c.nodes.Number(c.Argument("threshold", 0))});
+  return c.nodes.Op("Where", {above, x, c.nodes.Number(c.Argument("default", 0))});
+}
+
+// Computes (x + sqrt(x^2 + b)) / 2.
 std::string Squareplus(const std::string& x, const Context& c) {
-  const std::string root = c.nodes.Op("Sqrt", {c.nodes.Add(c.nodes.Mul(x, x), c.nodes.Number(4))});
+  const std::string b = c.nodes.Number(c.Argument("b", 4));
+  const std::string root = c.nodes.Op("Sqrt", {c.nodes.Add(c.nodes.Mul(x, x), b)});
   return c.nodes.Mul(c.nodes.Add(x, root), c.nodes.Number(0.5));
 }
 
@@ -112,15 +162,39 @@ std::string SparsePlus(const std::string& x, const Context& c) {
   return c.nodes.Op("Where", {c.nodes.Op("Less", {x, c.nodes.Number(1)}), curve, x});
 }
 
+// Is 0 up to -1, (x + 1) / 2 up to 1, and 1 from there; the gradient at both is 0.
 std::string SparseSigmoid(const std::string& x, const Context& c) {
-  return c.nodes.Mul(c.nodes.Add(Clip(x, -1, 1, c), c.nodes.Number(1)), c.nodes.Number(0.5));
+  const std::string line = Relu(c.nodes.Add(x, c.nodes.Number(1)), c);
+  return c.nodes.Op("Min", {c.nodes.Number(1), c.nodes.Mul(line, c.nodes.Number(0.5))});
 }
 
-// Multiplies one half of the last axis by the sigmoid of the other.
+// Multiplies one half of an axis by the sigmoid of the other.
 std::string Glu(const std::string& x, const Context& c) {
-  const int64_t half = c.last_dim / 2;
-  return c.nodes.Mul(c.nodes.Slice(x, -1, 0, half),
-                     Sigmoid(c.nodes.Slice(x, -1, half, c.last_dim), c));
+  const int64_t half = c.size / 2;
+  return c.nodes.Mul(c.nodes.Slice(x, c.axis, 0, half),
+                     Sigmoid(c.nodes.Slice(x, c.axis, half, c.size), c));
+}
+
+// Follows Keras step by step, which adds up the sums of all elements of the support where the
+// definition of sparsemax has the last one, so that not every result adds up to 1.
+std::string Sparsemax(const std::string& x, const Context& c) {
+  const Nodes& n = c.nodes;
+  const std::string sorted =
+      n.graph().OpN("TopK", {x, n.Ints({c.size})}, 2, {IntAttribute("axis", c.axis)})[0];
+  const std::string axis = n.graph().Constant("axis", Tensor::Scalar(c.axis));
+  const std::string sums = n.Op("CumSum", {sorted, axis});
+  std::vector<float> numbers(static_cast<size_t>(c.size));
+  std::iota(numbers.begin(), numbers.end(), 1.0f);
+  std::vector<int64_t> dims(static_cast<size_t>(c.rank - c.axis), 1);
+  dims[0] = c.size;
+  const std::string means =
+      n.Div(n.Sub(sums, n.Number(1)), n.Floats(numbers, Shape(absl::MakeConstSpan(dims))));
+  const std::string support = n.Op("Greater", {sorted, means});
+  const std::string total =
+      n.Reduce("ReduceSum", n.Op("Where", {support, sums, n.Number(0)}), {c.axis});
+  const std::string count = n.Reduce("ReduceSum", n.Cast(support, DType::kFloat32), {c.axis});
+  const std::string tau = n.Div(n.Sub(total, n.Number(1)), count);
+  return n.Op("Max", {n.Sub(x, tau), n.Number(0)});
 }
 
 constexpr ActivationFunction kFunctions[] = {
@@ -152,10 +226,20 @@ constexpr ActivationFunction kFunctions[] = {
     {"softsign", true, Softsign},
     {"sparse_plus", true, SparsePlus},
     {"sparse_sigmoid", true, SparseSigmoid},
+    {"sparsemax", false, Sparsemax},
     {"squareplus", true, Squareplus},
     {"swish", true, Silu},
     {"tanh_shrink", true, TanhShrink},
+    {"threshold", true, Threshold},
 };
+
+// Returns the axis along which a function works, where axis 0 is the batch.
+int64_t AxisOf(const Activation& activation, const Shape& shape) {
+  const auto found = activation.arguments.find("axis");
+  const int64_t axis =
+      found == activation.arguments.end() ? -1 : static_cast<int64_t>(found->second);
+  return axis < 0 ? axis + shape.rank() + 1 : axis;
+}
 
 const ActivationFunction& FunctionOf(const std::string& name) {
   return *std::find_if(std::begin(kFunctions), std::end(kFunctions),
@@ -167,7 +251,9 @@ const ActivationFunction& FunctionOf(const std::string& name) {
 const std::vector<std::string>& ActivationNames() {
   static const auto* const kNames = [] {
     auto* const names = new std::vector<std::string>();
-    for (const ActivationFunction& one : kFunctions) names->push_back(one.name);
+    for (const ActivationFunction& one : kFunctions) {
+      if (one.add != Threshold) names->push_back(one.name);
+    }
     return names;
   }();
   return *kNames;
@@ -175,19 +261,28 @@ const std::vector<std::string>& ActivationNames() {
 
 bool IsElementwise(const std::string& activation) { return FunctionOf(activation).elementwise; }
 
-absl::StatusOr<TensorType> ActivatedType(const std::string& activation, const std::string& layer,
+absl::StatusOr<TensorType> ActivatedType(const Activation& activation, const std::string& layer,
                                          const Shape& shape) {
-  // These functions need an axis to work along.
-  if (!IsElementwise(activation) && shape.rank() < 1) {
-    return WrongInput(layer, shape,
-                      absl::StrCat(activation, " needs at least one dimension beside the batch"));
+  if (IsElementwise(activation.name)) return TensorType{.shape = shape};
+  // The other functions need an axis to work along.
+  if (shape.rank() < 1) {
+    return WrongInput(
+        layer, shape,
+        absl::StrCat(activation.name, " needs at least one dimension beside the batch"));
   }
-  if (activation != "glu") return TensorType{.shape = shape};
+  const int64_t axis = AxisOf(activation, shape);
+  if (axis < 1 || axis > shape.rank()) {
+    return WrongInput(layer, shape, absl::StrCat("the axis of ", activation.name, " is ", axis));
+  }
+  if (activation.name != "glu") return TensorType{.shape = shape};
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-  if (dims.back() % 2 != 0) {
-    return WrongInput(layer, shape, "glu needs a last dimension of an even size");
+  int64_t& halved = dims[static_cast<size_t>(axis) - 1];
+  if (halved % 2 != 0) {
+    return WrongInput(layer, shape,
+                      absl::StrCat("glu needs a ", axis == shape.rank() ? "last " : "",
+                                   "dimension of an even size"));
   }
-  dims.back() /= 2;
+  halved /= 2;
   return TensorType{.shape = Shape(dims)};
 }
 
@@ -195,10 +290,14 @@ LayerValue Activate(const Activation& activation, const LayerValue& x, LayerTarg
   const Nodes nodes(target.graph);
   const ActivationFunction& function = FunctionOf(activation.name);
   const Shape& shape = x.type.shape;
-  const Context context{nodes, activation.keras, target.mode,
-                        shape.rank() > 0 ? shape.dim(shape.rank() - 1) : 1};
+  const int64_t axis = AxisOf(activation, shape);
+  const bool has_axis = axis >= 1 && axis <= shape.rank();
+  const Context context{
+      nodes, activation,       target.mode,
+      axis,  shape.rank() + 1, has_axis ? shape.dim(static_cast<int>(axis) - 1) : 1};
   // A loss is computed from the input of a final softmax or sigmoid, in Keras's order.
-  const bool has_logits = activation.name == "softmax" || activation.name == "sigmoid";
+  const bool has_logits =
+      (activation.name == "softmax" && axis == shape.rank()) || activation.name == "sigmoid";
   if (function.elementwise && !has_logits) {
     return {function.add(x.value, context), "", x.channels_first};
   }

@@ -2,6 +2,7 @@
 
 // Keras's activation functions by name. The table of them is in activation.cc.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,11 @@ namespace cohort {
 struct Activation {
   std::string name = "linear";
   KerasVersion keras = {};
+  // Arguments other than the function's defaults, by Keras 3's names: {"axis", 1}.
+  std::map<std::string, double> arguments = {};
 };
 
-// Returns the names of all functions.
+// Returns the names of all functions that need no arguments.
 const std::vector<std::string>& ActivationNames();
 
 // Returns whether the function computes each element by itself, so that it can be computed in any
@@ -26,7 +29,7 @@ bool IsElementwise(const std::string& activation);
 
 // Returns the type of the function's result. Errors: INVALID_ARGUMENT naming the layer, if the
 // function needs another shape.
-absl::StatusOr<TensorType> ActivatedType(const std::string& activation, const std::string& layer,
+absl::StatusOr<TensorType> ActivatedType(const Activation& activation, const std::string& layer,
                                          const Shape& shape);
 
 // Adds the function. Softmax and sigmoid keep their input as the logits of their output. An output

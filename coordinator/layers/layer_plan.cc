@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -22,6 +23,12 @@ absl::StatusOr<VariableSpec*> LayerPlan::Add(const PlannedCall& call, const std:
   VariableSpec variable =
       MakeVariable(absl::StrCat(call.settings.layer, "/", name), shape, rules.initializer, seed_);
   variable.trainable = call.settings.trainable;
+  const absl::StatusOr<std::map<std::string, double>> constraint =
+      ConstraintParameters(rules.constraint, shape);
+  RETURN_IF_ERROR(
+      Annotate(constraint.status(), absl::StrCat("layer '", call.settings.layer, "', the ",
+                                                 rules.constraint.class_name, " of its ", name)));
+  variable.rule_parameters = *constraint;
   const auto known = by_name_.find(variable.name);
   if (known == by_name_.end()) {
     auto planned = std::make_unique<Planned>(Planned{call.settings.position, std::move(variable)});

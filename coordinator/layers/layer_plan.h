@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/shape.h"
+#include "coordinator/layers/constraint.h"
 #include "coordinator/layers/initializer.h"
 #include "coordinator/layers/regularizer.h"
 #include "coordinator/layers/variable_spec.h"
@@ -50,10 +51,11 @@ struct PlannedCall {
   const Shape& shape() const { return inputs[0].shape; }
 };
 
-// How a variable begins, and what it adds to the loss.
+// How a variable begins, what it adds to the loss, and what becomes of it after an update.
 struct WeightRules {
   KerasInitializerSpec initializer;
   RegularizerSpec regularizer = {};
+  ConstraintSpec constraint = {};
 };
 
 // A trained variable that adds a penalty to the loss.
@@ -88,7 +90,7 @@ class LayerPlan {
 
   // Adds a variable of the layer, such as "kernel", and returns it, so that the caller may change
   // it. A variable that an earlier call has added stays as it is. Errors: INVALID_ARGUMENT if the
-  // earlier call needed another shape.
+  // earlier call needed another shape, and naming a constraint that does not fit the shape.
   absl::StatusOr<VariableSpec*> Add(const PlannedCall& call, const std::string& name,
                                     const Shape& shape, const WeightRules& rules);
 

@@ -107,7 +107,12 @@ std::optional<std::vector<int64_t>> LayerReader::ExampleShape(InputDim input_dim
 void LayerReader::Weight(const std::string& name, WeightRules* out) {
   Initializer((name + "_initializer").c_str(), &out->initializer);
   Regularizer(name + "_regularizer", &out->regularizer);
-  config.OnlyNeutral(name + "_constraint", nullptr);
+  const std::string key = name + "_constraint";
+  const json* const value = config.Find(key);
+  if (value == nullptr) return;
+  nlohmann::ordered_json record;
+  ReadConstraint({JoinKeys(config.path(), key), config.errors(), value, &record}, out->constraint);
+  if (!out->constraint.is_none()) config.RecordAs(key, record);
 }
 
 void LayerReader::Regularizer(const std::string& key, RegularizerSpec* out) {

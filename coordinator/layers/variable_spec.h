@@ -2,6 +2,7 @@
 
 // A variable of a model, before a strategy has placed it.
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,8 @@ struct VariableSpec {
   // variable; gradients do not need an aggregation.
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
+  // Parameters that the update rule of this variable has beside those of the optimizer.
+  std::map<std::string, double> rule_parameters = {};
 };
 
 }  // namespace cohort

@@ -76,9 +76,10 @@ std::optional<proto::UpdateRule> OwnRule(const OptimizerSpec& optimizer,
                                          const VariableSpec& variable) {
   const bool by_adam = optimizer.op == "muon" && !IsMuonMatrix(optimizer, variable);
   const bool keeps = HasPart(variable.name, optimizer.exclude_from_weight_decay);
-  if (!by_adam && !keeps) return std::nullopt;
+  if (!by_adam && !keeps && variable.rule_parameters.empty()) return std::nullopt;
   OptimizerSpec own = by_adam ? AdamOf(optimizer) : optimizer;
   if (keeps) own.parameters["weight_decay"] = 0;
+  for (const auto& [name, value] : variable.rule_parameters) own.parameters[name] = value;
   return MakeUpdateRule(own);
 }
 
@@ -117,9 +118,12 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
     const absl::StatusOr<UpdateRuleSpec> described = DescribeUpdateRule(rule);
     RETURN_IF_ERROR(Annotate(described.status(), context));
     if (variable.dynamic.has_value() && described->whole) {
+      const bool by_constraint = IsConstrained(rule);
       return absl::InvalidArgumentError(
-          absl::StrCat(context, " is a dynamic table, and ", optimizer.class_name,
-                       " computes with the whole variable; take another optimizer"));
+          absl::StrCat(context, " is a dynamic table, and ",
+                       by_constraint ? "its constraint" : optimizer.class_name,
+                       " computes with the whole variable; take another ",
+                       by_constraint ? "constraint" : "optimizer"));
     }
     // A sweeping rule changes every row in each step, and a dynamic table has no list of all rows.
     if (!variable.dynamic.has_value() || !described->sweeps) continue;

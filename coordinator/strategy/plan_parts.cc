@@ -97,7 +97,8 @@ void ExplainWholes(Plan& plan) {
     for (int slice = 0; slice < layout.slices_size(); ++slice, ++piece) {
       if (!rule.ok() || !rule->whole) continue;
       absl::StrAppend(&plan.placement[piece].reason, "; not cut into slices, because ",
-                      layout.rule().op(), " computes with the whole variable");
+                      IsConstrained(layout.rule()) ? "its constraint" : layout.rule().op(),
+                      " computes with the whole variable");
     }
   }
 }

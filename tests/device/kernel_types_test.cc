@@ -66,6 +66,7 @@ void AddElementwise(std::vector<Example>& examples) {
     const int64_t number = static_cast<int64_t>(to);
     examples.push_back({kOnnx, "Cast", {{'T', {2}}}, {IntAttribute("to", number)}});
   }
+  examples.push_back({kOnnx, "RandomNormalLike", {{'T', {2}}}});
   for (const int training : {0, 1}) {
     const Input ratio = {'R', {}, 0};
     const Input mode = {'B', {}, training};

@@ -186,6 +186,10 @@ void AddMovement(std::vector<OpCase>& cases) {
   cases.push_back({kOnnx, "Constant", {}, {value}});
   for (const Shape& shape : {Shape{0, 4}, Shape{1, 1}, Shape{9, 13}}) {
     cases.push_back({kOnnx, "Dropout", {{shape}}, {}, 2, {Tensor::Scalar<float>(0.4f), kTrue}});
+    cases.push_back({kOnnx,
+                     "RandomNormalLike",
+                     {{shape}},
+                     {FloatAttribute("mean", 1), FloatAttribute("scale", 0.5)}});
     cases.push_back({kCohort,
                      "DropoutGrad",
                      {{shape}, {shape, OpFill::kMask}},

@@ -167,6 +167,38 @@ TEST(TrainStepTest, DropoutDropsItsShare) {
   EXPECT_NEAR(static_cast<double>(kept) / 1e5, 0.7, 0.008);
 }
 
+// Returns what RandomNormalLike gives for x.
+Tensor Noise(const Backend& backend, const Tensor& x, const RunContext& context) {
+  GraphBuilder builder("noise");
+  const std::string input = builder.Input("x", DType::kFloat32, {-1, x.shape().dim(1)});
+  builder.Output(builder.Op("RandomNormalLike", {input},
+                            {FloatAttribute("mean", 2), FloatAttribute("scale", 0.5)}));
+  ProgramRunner runner(*CompileProgram(*builder.Finish(), backend.registry));
+  return RunProgram(runner, {x}, context)[0];
+}
+
+TEST(TrainStepTest, NoiseDoesNotDependOnTheSplitOfTheBatch) {
+  const Tensor x = RandomNormal({29, 7}, "x", 1);
+  const Tensor whole = Noise(CpuBackend(), x, {5, 9, 100});
+  ExpectSameBits({Noise(CpuBackend(), x.Rows(11, 18), {5, 9, 111})}, {whole.Rows(11, 18)});
+  const Tensor next = Noise(CpuBackend(), x, {5, 10, 100});
+  EXPECT_NE(std::memcmp(next.raw(), whole.raw(), whole.num_bytes()), 0);
+}
+
+TEST(TrainStepTest, NoiseHasItsMeanAndDeviation) {
+  const Tensor noise = Noise(CpuBackend(), RandomNormal({1000, 100}, "x", 1), {5, 9, 0});
+  double sum = 0;
+  double squares = 0;
+  for (int64_t i = 0; i < noise.num_elements(); ++i) {
+    const double distance = static_cast<double>(noise.data<float>()[i]) - 2;
+    sum += distance / 1e5;
+    squares += distance * distance / 1e5;
+  }
+  // Standard deviations of the two: 0.0016 and 0.0011.
+  EXPECT_NEAR(sum, 0, 0.008);
+  EXPECT_NEAR(squares, 0.25, 0.006);
+}
+
 TEST(TrainStepTest, FusionChangesNoBit) {
   // The same CPU kernels without the fused operator.
   const Backend cpu = CpuBackend();

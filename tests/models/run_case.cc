@@ -13,10 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-// Returns a model with one Dense layer, whose config gets the key `key` if it is not empty.
-json DenseModel(const std::string& key, const json& value) {
-  json dense = {{"name", "dense"}, {"units", 2}};
-  if (!key.empty()) dense[key] = value;
+// Returns a model with one Dense layer.
+json DenseModel() {
+  const json dense = {{"name", "dense"}, {"units", 2}};
   return {{"class_name", "Sequential"},
           {"config", {{"layers", {{{"class_name", "Dense"}, {"config", dense}}}}}}};
 }
@@ -57,7 +56,7 @@ absl::StatusOr<JobSpec> ParseCaseJob(const json& model, json compile) {
 }
 
 absl::StatusOr<JobSpec> ParseCompileCase(const ModelCase& one, const json& compile) {
-  json model = DenseModel("", nullptr);
+  json model = DenseModel();
   if (absl::StartsWith(one.version, "k2")) {
     model["keras_version"] = "2.15.0";
   } else {
@@ -84,21 +83,15 @@ absl::StatusOr<std::vector<Tensor>> RunCaseGraph(const onnx::ModelProto& model,
   return runner.Run(inputs, RunContext{});
 }
 
-Verdict ReadOnlyCase(const ModelCase& one) {
-  const json form = ClassFormOf(one);
-  const absl::StatusOr<JobSpec> job =
-      ParseCaseJob(DenseModel("kernel_" + one.kind, form), {{"optimizer", "sgd"}});
-  if (!job.ok()) return Verdict::Refused(job.status());
-  return Verdict::Failed("no runner computes a " + one.kind + " yet");
-}
-
 Verdict RunModelCase(const ModelCase& one, CaseKernels kernels) {
   if (one.kind == "layer" || one.kind == "activation") return RunLayerCase(one, kernels);
   if (one.kind == "optimizer") return RunOptimizerCase(one, kernels);
   if (one.kind == "initializer") return RunInitializerCase(one);
   if (one.kind == "loss") return RunLossCase(one, kernels);
   if (one.kind == "metric") return RunMetricCase(one, kernels);
-  return ReadOnlyCase(one);
+  if (one.kind == "regularizer") return RunRegularizerCase(one, kernels);
+  if (one.kind == "constraint") return RunConstraintCase(one);
+  return Verdict::Failed("no runner computes a " + one.kind + " yet");
 }
 
 }  // namespace cohort

@@ -42,8 +42,8 @@ Verdict RunOptimizerCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunInitializerCase(const ModelCase& one);
 Verdict RunLossCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunMetricCase(const ModelCase& one, CaseKernels kernels);
-// Reads a regularizer or constraint only; nothing computes with it yet.
-Verdict ReadOnlyCase(const ModelCase& one);
+Verdict RunRegularizerCase(const ModelCase& one, CaseKernels kernels);
+Verdict RunConstraintCase(const ModelCase& one);
 
 // Parses a job with this model and these arguments of compile(); `compile` needs no loss.
 absl::StatusOr<JobSpec> ParseCaseJob(const nlohmann::json& model, nlohmann::json compile);

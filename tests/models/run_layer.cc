@@ -25,6 +25,25 @@ constexpr char kCotangent[] = "cotangent";
 
 bool IsKeras2(const ModelCase& one) { return absl::StartsWith(one.version, "k2"); }
 
+// Returns the operation of Keras 3 that computes an activation function with arguments.
+std::optional<json> OperationWithArguments(const ModelCase& one) {
+  static const auto* const kOperations = new std::map<std::string, std::string>{
+      {"celu", "Celu"},
+      {"gelu", "Gelu"},
+      {"glu", "Glu"},
+      {"hard_shrink", "HardShrink"},
+      {"log_softmax", "LogSoftmax"},
+      {"soft_shrink", "SoftShrink"},
+      {"sparsemax", "Sparsemax"},
+      {"squareplus", "Squareplus"},
+      {"threshold", "Threshold"}};
+  const auto found = kOperations->find(one.class_name);
+  if (found == kOperations->end()) return std::nullopt;
+  return json{{"class_name", found->second},
+              {"module", "keras.src.ops.nn"},
+              {"config", one.json["call"]}};
+}
+
 // Returns the layer that computes an activation function with arguments, or nothing.
 std::optional<json> LayerWithArguments(const ModelCase& one) {
   const json& call = one.json["call"];
@@ -35,7 +54,10 @@ std::optional<json> LayerWithArguments(const ModelCase& one) {
   if (one.class_name == "elu") return layer("ELU", call);
   if (one.class_name == "leaky_relu") return layer("LeakyReLU", call);
   if (one.class_name == "softmax") return layer("Softmax", call);
-  if (one.class_name != "relu") return std::nullopt;
+  if (one.class_name == "gelu" && IsKeras2(one)) {
+    return layer("TFOpLambda", {{"function", "nn.gelu"}});
+  }
+  if (one.class_name != "relu") return OperationWithArguments(one);
   json config = call;
   // Keras 2 calls the slope of relu alpha.
   if (config.contains("alpha")) config["negative_slope"] = config["alpha"];
@@ -75,7 +97,9 @@ CaseCall CallOf(const ModelCase& one) {
   const json& first = one.json["calls"][0];
   json args = first["args"];
   json kwargs = first["kwargs"];
-  if (one.kind == "layer") kwargs.update(one.json["call"]);
+  // A function of TensorFlow, which Keras 2 writes, has its arguments in the call, as a layer has.
+  const bool is_tensorflow = one.class_name == "gelu" && IsKeras2(one);
+  if (one.kind == "layer" || is_tensorflow) kwargs.update(one.json["call"]);
   // Softmax takes its mask as its second argument.
   if (one.class_name == "Softmax" && args.size() == 2) {
     kwargs["mask"] = args[1];
@@ -111,8 +135,10 @@ json LayerForm(const ModelCase& one) {
     const std::optional<json> other = LayerWithArguments(one);
     layer["class_name"] = other ? (*other)["class_name"] : json("Activation");
     layer["config"] = other ? (*other)["config"] : json{{"activation", one.json["config"]}};
+    layer["module"] = other ? other->value("module", "keras.layers") : "keras.layers";
+  } else {
+    layer["module"] = "keras.layers";
   }
-  layer["module"] = "keras.layers";
   layer["config"]["name"] = kLayerName;
   layer["name"] = kLayerName;
   return layer;

@@ -106,7 +106,8 @@ OptimizerKernel::OptimizerKernel(const KernelOptions& options)
       whole_(options.spec.whole),
       accumulate_(static_cast<uint64_t>(ParameterOf(options.rule, "gradient_accumulation_steps"))),
       accumulator_(IndexOfSlot(options.spec, kAccumulatorSlot)),
-      last_step_(IndexOfSlot(options.spec, kLastStepSlot)) {}
+      last_step_(IndexOfSlot(options.spec, kLastStepSlot)),
+      constraint_(ConstraintOf(options.rule)) {}
 
 UpdateSpan OptimizerKernel::SpanOf(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
@@ -141,7 +142,13 @@ void OptimizerKernel::ApplyAccumulated(const UpdateStep& step) const {
   std::fill(sum.out.begin(), sum.out.end(), 0.0f);
 }
 
+// The constraint comes last, as in Keras: the moving average has the value from before it.
 void OptimizerKernel::Apply(const UpdateStep& step) const {
+  ApplyFree(step);
+  if (constraint_) Constrain(*constraint_, step.value_out);
+}
+
+void OptimizerKernel::ApplyFree(const UpdateStep& step) const {
   if (accumulator_ >= 0 && !step.gradient.empty()) return ApplyAccumulated(step);
   if (last_step_ < 0 || step.gradient.empty()) return ApplyOnce(step);
   const SlotSpans& last = step.slots[static_cast<size_t>(last_step_)];

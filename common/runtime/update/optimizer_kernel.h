@@ -1,7 +1,7 @@
 #pragma once
 
-// The part that the kernels of all optimizers share: weight decay, the moving average, and the
-// steps that a row has missed. A derived class adds the rule itself: the effect of one step, and
+// The part that the kernels of all optimizers share: weight decay, the moving average, the
+// constraint of the value, and the steps that a row has missed. A derived class adds the rule itself: the effect of one step, and
 // the effect of several steps without a gradient.
 //
 // The loops of a step run on the processor at once, or they are posted to a device's stream and use
@@ -9,10 +9,12 @@
 // that rows have missed. It does so before the first loop over those rows is posted, while nothing
 // else reads or writes the rows.
 
+#include <optional>
 #include <type_traits>
 
 #include "common/program/update_rule.h"
 #include "common/runtime/cuda/cuda_stream.h"
+#include "common/runtime/update/constrain.h"
 #include "common/runtime/update/missed_loops.h"
 #include "common/runtime/update/update_kernel.h"
 #include "common/runtime/update/update_loops.h"
@@ -56,8 +58,10 @@ class OptimizerKernel : public UpdateKernel {
     return static_cast<float>(weight_decay_ * step.learning_rate);
   }
   // Returns true if a step consists of the rule alone: the rule keeps neither a moving average nor
-  // the last step of each row, and accumulates no gradients.
-  bool is_rule_alone() const { return !use_average_ && last_step_ < 0 && accumulator_ < 0; }
+  // the last step of each row, accumulates no gradients, and does not constrain the value.
+  bool is_rule_alone() const {
+    return !use_average_ && last_step_ < 0 && accumulator_ < 0 && !constraint_;
+  }
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;
@@ -66,6 +70,8 @@ class OptimizerKernel : public UpdateKernel {
   // spans.
   virtual void CatchUp(const UpdateStep& step, const MissedSteps& missed) const = 0;
 
+  // Applies `step` without the constraint.
+  void ApplyFree(const UpdateStep& step) const;
   // Applies `missed` missed steps and then `step` to rows that have all missed the same number of
   // steps.
   void ApplyAfter(uint64_t missed, const UpdateStep& step) const;
@@ -88,6 +94,7 @@ class OptimizerKernel : public UpdateKernel {
   const uint64_t accumulate_;  // the number of gradients in an update; 0 or 1: every one
   const int accumulator_;      // index of the slot kAccumulatorSlot, or -1
   const int last_step_;  // index of the slot kLastStepSlot, or -1 if the rule has no such slot
+  const std::optional<Constraint> constraint_;
 };
 
 UpdateSpan ToSpan(const UpdateStep& step);

@@ -21,7 +21,7 @@ class ActivationLayer : public SameTypeLayer {
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
     ASSIGN_OR_RETURN(TensorType type,
-                     ActivatedType(activation_.name, call.settings.layer, call.shape()));
+                     ActivatedType(activation_, call.settings.layer, call.shape()));
     return std::vector<TensorType>{std::move(type)};
   }
 
@@ -51,6 +51,12 @@ class ReLU : public SameTypeLayer {
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
     const LayerValue& x = call.input();
+    // Keras computes a mere slope by leaky_relu, whose gradient at 0 is the slope.
+    if (threshold_ == 0 && !max_value_ && negative_slope_ > 0) {
+      return {{target.graph.Op("LeakyRelu", {x.value},
+                               {FloatAttribute("alpha", static_cast<float>(negative_slope_))}),
+               "", x.channels_first}};
+    }
     std::string y;
     if (threshold_ == 0) {
       y = nodes.Op("Relu", {x.value});

@@ -44,6 +44,18 @@ std::string CausalMask(int64_t queries, int64_t keys, const Nodes& nodes) {
   return nodes.Floats(seen, Shape({queries, keys}));
 }
 
+// Returns a float32 constant [queries,keys] with 1 where a query and a key are less than `window`
+// steps apart.
+std::string WindowMask(int64_t queries, int64_t keys, int64_t window, const Nodes& nodes) {
+  std::vector<float> seen(static_cast<size_t>(queries * keys), 0);
+  for (int64_t i = 0; i < queries; ++i) {
+    for (int64_t j = std::max<int64_t>(i - window + 1, 0); j < std::min(i + window, keys); ++j) {
+      seen[static_cast<size_t>(i * keys + j)] = 1;
+    }
+  }
+  return nodes.Floats(seen, Shape({queries, keys}));
+}
+
 // Multiplies two masks of float32, of which either may be missing.
 std::string Both(const std::string& a, const std::string& b, const Nodes& nodes) {
   if (a.empty()) return b;
@@ -58,6 +70,13 @@ std::string Hide(const std::string& scores, const std::string& seen, const Nodes
   if (seen.empty()) return scores;
   const std::string hidden = nodes.Sub(nodes.Number(1), seen);
   return nodes.Add(scores, nodes.Mul(hidden, nodes.Number(kHidden)));
+}
+
+// Takes a number in the place of each hidden score, so that hidden scores have no gradient.
+std::string Replace(const std::string& scores, const std::string& seen, const Nodes& nodes) {
+  if (seen.empty()) return scores;
+  constexpr double kLowest = -0.7 * 3.4028234663852886e38;  // Keras 3's number for float32
+  return nodes.Op("Where", {nodes.Cast(seen, DType::kBool), scores, nodes.Number(kLowest)});
 }
 
 // An input of heads, cut into what is attended over and what only repeats the attention.
@@ -81,17 +100,21 @@ class HeadsAttention : public Layer {
     if (value == nullptr) return WrongInput(layer, query.shape, "it needs a value, too");
     const Shape& keys = key == nullptr ? value->shape : key->shape;
     RETURN_IF_ERROR(CheckShapes(layer, query.shape, value->shape, keys));
-    const int64_t out = output_size_ > 0 ? output_size_ : LastOf(query.shape);
+    const std::vector<int64_t> out = OutputDims(query.shape);
     const auto add = [&](const char* name, int64_t size, int64_t heads, int64_t dim) {
       return AddDense(call, name, Shape({size, heads, dim}), Shape({heads, dim}), plan);
     };
     RETURN_IF_ERROR(add("query", LastOf(query.shape), heads_, key_dim_));
     RETURN_IF_ERROR(add("key", LastOf(keys), kv_heads_, key_dim_));
+    if (use_gate_) RETURN_IF_ERROR(add("gate", LastOf(query.shape), heads_, value_dim_));
     RETURN_IF_ERROR(add("value", LastOf(value->shape), kv_heads_, value_dim_));
-    RETURN_IF_ERROR(
-        AddDense(call, "attention_output", Shape({heads_, value_dim_, out}), Shape({out}), plan));
+    RETURN_IF_ERROR(CheckOutput(layer, query.shape, out));
+    std::vector<int64_t> kernel = {heads_, value_dim_};
+    kernel.insert(kernel.end(), out.begin(), out.end());
+    RETURN_IF_ERROR(AddDense(call, "attention_output", Shape(kernel), Shape(out), plan));
     std::vector<int64_t> dims(query.shape.dims().begin(), query.shape.dims().end());
-    dims.back() = out;
+    dims.pop_back();
+    dims.insert(dims.end(), out.begin(), out.end());
     std::vector<TensorType> types = {{.shape = Shape(dims)}};
     if (call.settings.flags.contains("return_attention_scores")) {
       types.push_back({.shape = ScoresShape(query.shape, keys)});
@@ -114,22 +137,34 @@ class HeadsAttention : public Layer {
     const std::string values = Heads(call, "value", v, kv_heads_, value_dim_, nodes);
     const std::string seen = Seen(call, q, k, value, named_key, nodes);
     const std::string scores = nodes.Op("MatMul", {queries, nodes.Transpose(keys, {0, 1, 3, 2})});
-    std::string weights = Softmax(Hide(scores, seen, nodes), nodes);
-    // Keras from 3.10 on gives nothing to a query that may see no key, if it computes the scores.
-    if (!seen.empty() && hidden_rows_are_zero_ && (gives_scores || dropout_ > 0)) {
+    // Keras from 3.10 on gives nothing to a query that may see no key, if it computes the scores
+    // itself, and not by dot_product_attention().
+    const bool is_plain = !gives_scores && dropout_ == 0 && call.shape().rank() == 2;
+    const bool replaces = hidden_rows_are_zero_ && is_plain;
+    std::string weights =
+        Softmax(replaces ? Replace(scores, seen, nodes) : Hide(scores, seen, nodes), nodes);
+    if (!seen.empty() && hidden_rows_are_zero_ && !is_plain) {
       weights = nodes.Mul(weights, nodes.Reduce("ReduceMax", seen, {-1}));
     }
     std::string dropped = weights;
     if (target.mode == ModelMode::kTraining && dropout_ > 0) {
       dropped = nodes.Mul(weights, nodes.DropoutFactor(weights, dropout_));
     }
-    const std::string heads = nodes.Transpose(nodes.Op("MatMul", {dropped, values}), {0, 2, 1, 3});
+    std::string seen_values = nodes.Op("MatMul", {dropped, values});
+    if (use_gate_) {
+      const std::string gate = Heads(call, "gate", q, heads_, value_dim_, nodes);
+      seen_values = nodes.Mul(seen_values, nodes.Op("Sigmoid", {gate}));
+    }
+    const std::string heads = nodes.Transpose(seen_values, {0, 2, 1, 3});
     const std::string joined = nodes.Reshape(heads, {-1, q.steps(), heads_ * value_dim_});
-    const int64_t out = LastOf(call.outputs[0].shape);
+    const int64_t out = Shape(OutputDims(call.shape())).num_elements();
     const std::string kernel =
         nodes.Reshape(call.Variable("attention_output/kernel"), {heads_ * value_dim_, out});
     std::string y = nodes.Op("MatMul", {joined, kernel});
-    if (use_bias_) y = nodes.Add(y, call.Variable("attention_output/bias"));
+    if (use_bias_) {
+      const std::string bias = call.Variable("attention_output/bias");
+      y = nodes.Add(y, output_dims_.size() > 1 ? nodes.Reshape(bias, {out}) : bias);
+    }
     std::vector<LayerValue> outputs = {
         {.value = nodes.ReshapeExamples(y, call.outputs[0].shape), .mask = call.input().mask}};
     if (gives_scores) {
@@ -145,8 +180,9 @@ class HeadsAttention : public Layer {
     config.Bool("use_bias", &use_bias_);
     reader.Weight("kernel", &kernel_);
     reader.Weight("bias", &bias_);
-    config.OnlyNeutral("use_gate", false);
-    config.OnlyNeutral("sliding_window", nullptr);
+    // Written only where they are given, so that the text of other layers stays as it is.
+    if (config.Given("use_gate", use_gate_)) ReadGate(config);
+    config.OptionalInt("sliding_window", {.min = 1, .max = kDimMax}, &sliding_window_);
     config.Ignore("seed");
     hidden_rows_are_zero_ = reader.Keras() >= KerasVersion{3, 10};
     // Keras 2 writes the shapes for which the layer was built.
@@ -157,10 +193,38 @@ class HeadsAttention : public Layer {
   int64_t kv_heads_ = 1;  // heads of keys and values, each for as many heads of queries
   int64_t key_dim_ = 1;
   int64_t value_dim_ = 1;
-  int64_t output_size_ = 0;                   // 0: that of the query
+  std::vector<int64_t> output_dims_ = {};     // empty: the last dimension of the query
   std::vector<int64_t> attention_axes_ = {};  // empty: all between the batch and the last
 
  private:
+  void ReadGate(ObjectReader& config) {
+    const nlohmann::json* const value = config.Find("use_gate");
+    if (!value->is_boolean()) {
+      return config.AddError(
+          "use_gate", absl::StrCat("is ", JsonExcerpt(*value), "; it must be true or false"));
+    }
+    use_gate_ = value->get<bool>();
+    if (use_gate_) config.RecordAs("use_gate", true);
+  }
+
+  std::vector<int64_t> OutputDims(const Shape& query) const {
+    return output_dims_.empty() ? std::vector<int64_t>{LastOf(query)} : output_dims_;
+  }
+
+  // Checks the sizes of the output's kernel and of an example of the output.
+  absl::Status CheckOutput(const std::string& layer, const Shape& query,
+                           const std::vector<int64_t>& out) const {
+    const int64_t rows = query.num_elements() / std::max<int64_t>(LastOf(query), 1);
+    int64_t elements = std::max(heads_ * value_dim_, rows);
+    for (const int64_t dim : out) {
+      if (elements > kElementsMax / dim) {
+        return WrongInput(layer, query, "it would make more than 2^31 elements");
+      }
+      elements *= dim;
+    }
+    return absl::OkStatus();
+  }
+
   static int64_t LastOf(const Shape& shape) { return shape.dim(shape.rank() - 1); }
 
   // Returns the number of dimensions before those attended over, without the batch.
@@ -246,8 +310,8 @@ class HeadsAttention : public Layer {
 
   // Returns what each query may see, float32 and broadcast to [N,heads,queries,keys], or "" for
   // all.
-  static std::string Seen(const BuiltCall& call, const HeadInput& q, const HeadInput& k,
-                          const LayerValue* value, const LayerValue* key, const Nodes& nodes) {
+  std::string Seen(const BuiltCall& call, const HeadInput& q, const HeadInput& k,
+                   const LayerValue* value, const LayerValue* key, const Nodes& nodes) const {
     const auto marks = [&](const std::string& mask, std::vector<int64_t> dims) {
       return mask.empty() ? "" : nodes.Reshape(nodes.Cast(mask, DType::kFloat32), dims);
     };
@@ -269,11 +333,16 @@ class HeadsAttention : public Layer {
     if (call.settings.flags.contains("use_causal_mask")) {
       seen = Both(seen, CausalMask(q.steps(), k.steps(), nodes), nodes);
     }
+    if (sliding_window_) {
+      seen = Both(seen, WindowMask(q.steps(), k.steps(), *sliding_window_, nodes), nodes);
+    }
     return seen;
   }
 
   double dropout_ = 0;
   bool use_bias_ = true;
+  bool use_gate_ = false;  // true: the query has a factor for each number of each head
+  std::optional<int64_t> sliding_window_;
   bool hidden_rows_are_zero_ = false;
   WeightRules kernel_{{.class_name = "GlorotUniform"}};
   WeightRules bias_{{.class_name = "Zeros"}};
@@ -290,12 +359,12 @@ class MultiHeadAttention : public HeadsAttention {
     kv_heads_ = heads_;
     value_dim_ = key_dim_;
     config.Int("value_dim", {.min = 1, .max = 65536}, &value_dim_);
-    // A number, or a list of one number.
-    std::vector<int64_t> output;
-    if (config.Given("output_shape", false)) {
-      config.Ints("output_shape", {.min = 1, .max = kDimMax}, 1, &output);
-      if (output.size() == 1) output_size_ = output[0];
-      if (output.size() > 1) config.AddError("output_shape", "has several numbers; give one");
+    // A number, or a list of numbers.
+    if (config.Given("output_shape", !output_dims_.empty())) {
+      config.Ints("output_shape", {.min = 1, .max = kDimMax}, 1, &output_dims_);
+      if (output_dims_.empty() || output_dims_.size() > kRankMax - 1) {
+        config.AddError("output_shape", absl::StrCat("must have 1 to ", kRankMax - 1, " numbers"));
+      }
     }
     if (config.Given("attention_axes", false)) {
       config.Ints("attention_axes", {.min = 1, .max = kRankMax}, 1, &attention_axes_);

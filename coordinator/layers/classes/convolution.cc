@@ -1,6 +1,8 @@
 // Convolutions. Kernels have Keras's order, [positions..., inputs, outputs], so that checkpoints
 // can be exchanged with Keras.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "coordinator/layers/classes/image.h"
@@ -17,13 +19,19 @@ struct ConvWindow {
       : layout{axes}, kernel_size(axes, 1), dilation(axes, 1), window{kernel_size, dilation} {}
 
   void Read(LayerReader& reader) {
+    std::vector<std::string> paddings = {"valid", "same"};
+    if (layout.axes == 1) paddings.push_back("causal");
+    ReadWith(paddings, reader);
+  }
+  // Reads the window of a transposed convolution, which may see all steps.
+  void ReadTransposed(LayerReader& reader) { ReadWith({"valid", "same"}, reader); }
+
+  void ReadWith(const std::vector<std::string>& paddings, LayerReader& reader) {
     ObjectReader& config = reader.config;
     // An absent key is an error here, although the readers below would take a default.
     config.Require("kernel_size");
     reader.Extents("kernel_size", &kernel_size);
     reader.Extents("strides", &window.strides);
-    std::vector<std::string> paddings = {"valid", "same"};
-    if (layout.axes == 1) paddings.push_back("causal");
     std::string padding = "valid";
     config.Choice("padding", paddings, &padding);
     window.same_padding = padding == "same";
@@ -108,7 +116,7 @@ struct ConvEnd {
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, int64_t channels,
                                                const Shape& output, LayerPlan& plan) const {
     if (use_bias) RETURN_IF_ERROR(plan.Add(call, "bias", Shape({channels}), bias).status());
-    ASSIGN_OR_RETURN(TensorType type, ActivatedType(activation.name, call.settings.layer, output));
+    ASSIGN_OR_RETURN(TensorType type, ActivatedType(activation, call.settings.layer, output));
     return std::vector<TensorType>{std::move(type)};
   }
 
@@ -206,6 +214,8 @@ class DepthwiseConv : public Layer {
     } else {
       config.Ignore("filters");
       end_.Read(reader, {{"depthwise", &depthwise_}});
+      // Keras 3 names the one kernel as that of any convolution.
+      if (!reader.Keras().IsKeras2()) kernel_name_ = "kernel";
     }
   }
 
@@ -223,7 +233,7 @@ class DepthwiseConv : public Layer {
     const int64_t outputs = kSeparable ? filters_ : deep;
     ASSIGN_OR_RETURN(const Shape output, conv_.Output(layer, input, outputs));
     RETURN_IF_ERROR(conv_.Output(layer, input, deep).status());
-    RETURN_IF_ERROR(plan.Add(call, "depthwise_kernel", kernel, depthwise_).status());
+    RETURN_IF_ERROR(plan.Add(call, kernel_name_, kernel, depthwise_).status());
     if (kSeparable) {
       std::vector<int64_t> dims(kAxes, 1);
       dims.push_back(deep);
@@ -238,7 +248,7 @@ class DepthwiseConv : public Layer {
     const ImageLayout& layout = conv_.layout;
     const int64_t channels = layout.Channels(call.shape());
     const std::string weights =
-        DepthwiseWeights(call.Variable("depthwise_kernel"), conv_, channels * multiplier_, nodes);
+        DepthwiseWeights(call.Variable(kernel_name_), conv_, channels * multiplier_, nodes);
     const std::string x = layout.ToOnnx(call.input(), nodes);
     std::string y;
     if (kSeparable) {
@@ -263,10 +273,135 @@ class DepthwiseConv : public Layer {
   }
 
   ConvWindow conv_{kAxes};
+  const char* kernel_name_ = "depthwise_kernel";
   int64_t filters_ = 1;
   int64_t multiplier_ = 1;
   WeightRules depthwise_{{.class_name = "GlorotUniform"}};
   WeightRules pointwise_{{.class_name = "GlorotUniform"}};
+  ConvEnd end_;
+};
+
+// The gradient of a convolution with respect to its image: each position of the input adds its
+// window to the output. So the output has the sizes of an image that the convolution, with the same
+// strides and padding, would make an input of.
+template <size_t kAxes>
+class ConvTranspose : public Layer {
+ public:
+  void Read(LayerReader& reader) override {
+    ObjectReader& config = reader.config;
+    reader.OnlyFloat32();
+    reader.DataFormat(&conv_.layout.channels_first);
+    config.Require("filters");
+    config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);
+    conv_.ReadTransposed(reader);
+    if (config.Given("output_padding", !output_padding_.empty())) {
+      output_padding_.assign(kAxes, 0);
+      ReadOutputPadding(config);
+    }
+    config.OnlyNeutral("groups", int64_t{1});
+    end_.Read(reader, {{"kernel", &kernel_}});
+  }
+
+  absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
+                                               LayerPlan& plan) const override {
+    const std::string& layer = call.settings.layer;
+    const Shape& input = call.shape();
+    RETURN_IF_ERROR(conv_.layout.Check(layer, input));
+    const int64_t channels = conv_.layout.Channels(input);
+    ASSIGN_OR_RETURN(const Shape kernel, conv_.Kernel(layer, input, filters_, channels));
+    ASSIGN_OR_RETURN(const Shape output, Output(layer, input));
+    RETURN_IF_ERROR(plan.Add(call, "kernel", kernel, kernel_).status());
+    return end_.Plan(call, filters_, output, plan);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const Nodes nodes(target.graph);
+    const std::string weights = nodes.Transpose(call.Variable("kernel"), conv_.Behind(1, 0));
+    std::vector<std::string> operands = end_.Operands(weights, call);
+    operands.insert(operands.begin(), conv_.layout.ToOnnx(call.input(), nodes));
+    std::vector<int64_t> pads(2 * kAxes, 0), added(kAxes, 0);
+    for (size_t i = 0; i < kAxes; ++i) {
+      const AxisPlace place = PlaceOf(conv_.layout.Sizes(call.shape())[i], i);
+      pads[i] = place.cut_before;
+      pads[kAxes + i] = place.cut_behind;
+      added[i] = place.added;
+    }
+    LayerValue y = conv_.layout.FromOnnx(nodes.graph().Op(
+        "ConvTranspose", operands,
+        {IntsAttribute("kernel_shape", conv_.kernel_size),
+         IntsAttribute("strides", conv_.window.strides), IntsAttribute("dilations", conv_.dilation),
+         IntsAttribute("pads", pads), IntsAttribute("output_padding", added)}));
+    y.type.shape = *Output(call.layer(), call.shape());
+    return {Activate(end_.activation, y, target)};
+  }
+
+ private:
+  // An axis of the output, and the positions that it lacks or has more than all windows together.
+  struct AxisPlace {
+    int64_t size, cut_before, cut_behind, added;
+  };
+
+  // Reads the positions that the output gets behind each axis. With as many as a stride, the
+  // convolution would make a larger input of the output.
+  void ReadOutputPadding(ObjectReader& config) {
+    std::vector<int64_t> padding;
+    config.Ints("output_padding", {.min = 0, .max = kDimMax}, kAxes, &padding);
+    if (padding.size() != kAxes) {
+      return config.AddError("output_padding",
+                             absl::StrCat("must be a number, or one for each of ", kAxes, " axes"));
+    }
+    output_padding_ = padding;
+    for (size_t i = 0; i < kAxes; ++i) {
+      if (padding[i] < conv_.window.strides[i]) continue;
+      config.AddError("output_padding",
+                      absl::StrCat("has ", padding[i], ", which must be less than the stride ",
+                                   conv_.window.strides[i]));
+    }
+  }
+
+  AxisPlace PlaceOf(int64_t input, size_t axis) const {
+    const int64_t extent = conv_.window.extents[axis];
+    const int64_t stride = conv_.window.strides[axis];
+    const int64_t windows = (input - 1) * stride + extent;
+    int64_t size = 0;
+    if (!output_padding_.empty()) {
+      const int64_t cut = conv_.window.same_padding ? extent / 2 : 0;
+      size = windows - 2 * cut + output_padding_[axis];
+    } else if (conv_.window.same_padding) {
+      size = input * stride;
+    } else {
+      size = std::max(windows, input * stride);
+    }
+    // TensorFlow cuts as padding "same" of an image of this size adds.
+    const int64_t cut = conv_.window.same_padding ? std::max<int64_t>(windows - size, 0) : 0;
+    return {size, cut / 2, cut - cut / 2, size - (windows - cut)};
+  }
+
+  // Returns the shape of the output. Errors: INVALID_ARGUMENT naming the layer.
+  absl::StatusOr<Shape> Output(const std::string& layer, const Shape& input) const {
+    std::vector<int64_t> sizes = conv_.layout.Sizes(input);
+    for (size_t i = 0; i < kAxes; ++i) {
+      const int64_t stride = conv_.window.strides[i];
+      // Also the sizes in between stay far from the limits of their type.
+      if (sizes[i] > kElementsMax / stride || conv_.window.extents[i] > kElementsMax) {
+        return WrongInput(layer, input, "it would give more than 2^31 elements");
+      }
+      const AxisPlace place = PlaceOf(sizes[i], i);
+      // With padding "same", the convolution makes one position of each stride, rounded up.
+      if (conv_.window.same_padding && (place.size + stride - 1) / stride != sizes[i]) {
+        return WrongInput(layer, input,
+                          absl::StrCat("its output_padding gives ", place.size, " positions for ",
+                                       sizes[i], " strides of ", stride));
+      }
+      sizes[i] = place.size;
+    }
+    return conv_.layout.Example(layer, input, sizes, filters_);
+  }
+
+  ConvWindow conv_{kAxes};
+  std::vector<int64_t> output_padding_;  // empty: what the padding suggests
+  int64_t filters_ = 1;
+  WeightRules kernel_{{.class_name = "GlorotUniform"}};
   ConvEnd end_;
 };
 
@@ -276,6 +411,9 @@ void AddConvolutionLayers(std::vector<LayerClass>& classes) {
   classes.push_back({"Conv1D", MakeLayer<Conv<1>>});
   classes.push_back({"Conv2D", MakeLayer<Conv<2>>});
   classes.push_back({"Conv3D", MakeLayer<Conv<3>>});
+  classes.push_back({"Conv1DTranspose", MakeLayer<ConvTranspose<1>>});
+  classes.push_back({"Conv2DTranspose", MakeLayer<ConvTranspose<2>>});
+  classes.push_back({"Conv3DTranspose", MakeLayer<ConvTranspose<3>>});
   classes.push_back({"DepthwiseConv1D", MakeLayer<DepthwiseConv<1, false>>});
   classes.push_back({"DepthwiseConv2D", MakeLayer<DepthwiseConv<2, false>>});
   classes.push_back({"SeparableConv1D", MakeLayer<DepthwiseConv<1, true>>});

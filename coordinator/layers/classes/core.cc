@@ -70,7 +70,7 @@ class Dense : public Layer {
     if (use_bias_) RETURN_IF_ERROR(plan.Add(call, "bias", Shape({units_}), bias_).status());
     std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
     dims.back() = units_;
-    ASSIGN_OR_RETURN(TensorType type, ActivatedType(activation_.name, layer, Shape(dims)));
+    ASSIGN_OR_RETURN(TensorType type, ActivatedType(activation_, layer, Shape(dims)));
     return std::vector<TensorType>{std::move(type)};
   }
 

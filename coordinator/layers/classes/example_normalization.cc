@@ -179,6 +179,8 @@ class UnitNormalization : public SameTypeLayer {
   void Read(LayerReader& reader) override {
     reader.OnlyFloat32();
     reader.config.Ints("axis", kAxisRange, 1, &axes_);
+    // Keras 2 bounds the square of the length, and Keras 3 the length.
+    if (!reader.Keras().IsKeras2()) smallest_square_ = 1e-24;
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
@@ -192,12 +194,13 @@ class UnitNormalization : public SameTypeLayer {
     const std::vector<int64_t> axes = *AxesOf(axes_, call.layer(), call.shape());
     const std::string x = ChannelsLast(call.input(), nodes);
     const std::string squares = nodes.Reduce("ReduceSum", nodes.Mul(x, x), axes);
-    const std::string length = nodes.Op("Max", {squares, nodes.Number(1e-12)});
+    const std::string length = nodes.Op("Max", {squares, nodes.Number(smallest_square_)});
     return {{nodes.Mul(x, InverseRoot(length, 0, nodes))}};
   }
 
  private:
   std::vector<int64_t> axes_ = {-1};
+  double smallest_square_ = 1e-12;
 };
 
 // Divides by the root of the mean of squares.

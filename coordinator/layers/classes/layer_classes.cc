@@ -16,6 +16,7 @@ const std::vector<LayerClass>& LayerClasses() {
   static const auto* const kClasses = [] {
     auto* const classes = new std::vector<LayerClass>();
     AddCoreLayers(*classes);
+    AddEinsumLayers(*classes);
     AddActivationLayers(*classes);
     AddEmbeddingLayers(*classes);
     AddReshapingLayers(*classes);

@@ -14,6 +14,7 @@ void AddActivationLayers(std::vector<LayerClass>& classes);
 void AddAttentionLayers(std::vector<LayerClass>& classes);
 void AddConvolutionLayers(std::vector<LayerClass>& classes);
 void AddCoreLayers(std::vector<LayerClass>& classes);
+void AddEinsumLayers(std::vector<LayerClass>& classes);
 void AddEmbeddingLayers(std::vector<LayerClass>& classes);
 void AddExampleNormalizationLayers(std::vector<LayerClass>& classes);
 void AddMergingLayers(std::vector<LayerClass>& classes);

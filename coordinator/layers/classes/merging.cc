@@ -23,10 +23,14 @@ std::vector<std::string> MasksOf(const BuiltCall& call) {
   return masks;
 }
 
-std::string AllOf(const std::vector<std::string>& masks, const Nodes& nodes) {
-  std::string all = masks[0];
-  for (size_t i = 1; i < masks.size(); ++i) all = nodes.Op("And", {all, masks[i]});
-  return all;
+// Returns the mask of merged inputs. In Keras 2 a step counts if it does in all inputs, and in
+// Keras 3 if it does in one of them.
+std::string Joined(const std::vector<std::string>& masks, bool is_keras2, const Nodes& nodes) {
+  std::string joined = masks[0];
+  for (size_t i = 1; i < masks.size(); ++i) {
+    joined = nodes.Op(is_keras2 ? "And" : "Or", {joined, masks[i]});
+  }
+  return joined;
 }
 
 // Gives the shape more dimensions of 1 at its front, behind the batch.
@@ -44,7 +48,7 @@ class Merge : public Layer {
  public:
   void Read(LayerReader& reader) override {
     reader.OnlyFloat32();
-    drops_single_masks_ = !reader.Keras().IsKeras2();
+    is_keras2_ = reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
@@ -87,9 +91,8 @@ class Merge : public Layer {
     LayerValue merged{Merged(values, nodes)};
     const std::vector<std::string> masks = MasksOf(call);
     // Keras 3 passes a mask on only if every input has one.
-    const bool passes =
-        !masks.empty() && (!drops_single_masks_ || masks.size() == call.inputs.size());
-    if (passes) merged.mask = AllOf(masks, nodes);
+    const bool passes = !masks.empty() && (is_keras2_ || masks.size() == call.inputs.size());
+    if (passes) merged.mask = Joined(masks, is_keras2_, nodes);
     return {std::move(merged)};
   }
 
@@ -122,7 +125,7 @@ class Merge : public Layer {
     return nodes.Div(merged, nodes.Number(static_cast<double>(values.size())));
   }
 
-  bool drops_single_masks_ = false;
+  bool is_keras2_ = false;
 };
 
 // Concatenates the inputs of the layer along `axis`, where axis 0 is the batch.
@@ -131,6 +134,7 @@ class Concatenate : public Layer {
   void Read(LayerReader& reader) override {
     reader.OnlyFloat32();
     reader.config.Int("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &axis_);
+    is_keras2_ = reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
@@ -184,15 +188,13 @@ class Concatenate : public Layer {
         masks.push_back(input.mask);
         continue;
       }
-      // Keras 2 and 3 agree where a missing mask is joined, and differ by nothing that counts
-      // where it is combined.
       const std::string x = ChannelsLast(input, nodes);
       const int rank = input.type.shape.rank();
       const std::string row = rank < 2 ? x : nodes.ReduceAway("ReduceMax", x, Behind(rank));
       masks.push_back(nodes.Op("Equal", {row, row}));
     }
     const bool joins_steps = AxisOf(call.shape().rank()) == 0 && call.shape().rank() > 1;
-    return joins_steps ? nodes.Concat(masks, 1) : AllOf(masks, nodes);
+    return joins_steps ? nodes.Concat(masks, 1) : Joined(masks, is_keras2_, nodes);
   }
 
   // Returns the axes behind the steps.
@@ -203,6 +205,7 @@ class Concatenate : public Layer {
   }
 
   int64_t axis_ = -1;
+  bool is_keras2_ = false;
 };
 
 // The scalar products along one axis of each of two inputs.

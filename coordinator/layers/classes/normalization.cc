@@ -5,6 +5,7 @@
 // momentum), with the population variance. Evaluation and prediction normalize by the moving
 // statistics.
 
+#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
+#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
@@ -23,7 +25,9 @@ namespace {
 enum class VarianceRule { kPopulation, kFused, kStandalone };
 
 struct BatchNormSettings {
-  int64_t axis = -1;       // the axis of the channels, where axis 0 is the batch
+  // The axes of the channels, where axis 0 is the batch. Keras 2 takes several, each combination of
+  // whose positions is then a channel.
+  std::vector<int64_t> axes = {-1};
   double momentum = 0.99;  // the fraction of the moving statistics that a step keeps
   double epsilon = 1e-3;
   bool center = true;         // true: the layer has beta
@@ -37,6 +41,8 @@ struct ChannelledValue {
   std::string value;
   int64_t channels = 1;
   int64_t rank = 2;
+  // The shape of the layer's variables, if they are no vectors [channels].
+  std::vector<int64_t> variable_dims = {};
 };
 
 // Adds the nodes of one call of a BatchNormalization. Lives for one call. Thread-compatible.
@@ -64,8 +70,8 @@ class BatchNormNodes {
         "BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
         {Epsilon(), FloatAttribute("momentum", static_cast<float>(settings_.momentum)),
          IntAttribute("training_mode", 1)});
-    state_[mean_] = outputs[1];
-    state_[variance_] = Corrected(Now(variance_), outputs[2]);
+    Keep(mean_, outputs[1]);
+    Keep(variance_, Corrected(Now(variance_), outputs[2]));
     return outputs[0];
   }
 
@@ -112,14 +118,21 @@ class BatchNormNodes {
     return FloatAttribute("epsilon", static_cast<float>(settings_.epsilon));
   }
   // If the layer has no gamma or beta, 1 or 0 takes its place, because ONNX's operator needs both.
-  std::string Gamma() { return settings_.scale ? call_.Variable("gamma") : Filled(1); }
-  std::string Beta() { return settings_.center ? call_.Variable("beta") : Filled(0); }
+  std::string Gamma() { return settings_.scale ? Flat(call_.Variable("gamma")) : Filled(1); }
+  std::string Beta() { return settings_.center ? Flat(call_.Variable("beta")) : Filled(0); }
 
-  // Returns the name of the variable's current value: the value that an earlier use of the layer in
-  // the same step computed, if there is one.
+  // Returns the variable's current value, as a vector: the value that an earlier use of the layer
+  // in the same step computed, if there is one.
   std::string Now(const std::string& variable) const {
     const auto found = state_.find(variable);
-    return found == state_.end() ? variable : found->second;
+    return Flat(found == state_.end() ? variable : found->second);
+  }
+  // Makes a vector the variable's new value.
+  void Keep(const std::string& variable, const std::string& value) {
+    state_[variable] = x_.variable_dims.empty() ? value : nodes_.Reshape(value, x_.variable_dims);
+  }
+  std::string Flat(const std::string& value) const {
+    return x_.variable_dims.empty() ? value : nodes_.Reshape(value, {x_.channels});
   }
 
   std::string Filled(float value) {
@@ -166,7 +179,7 @@ class BatchNormNodes {
   void Move(const std::string& variable, const std::string& towards) {
     const std::string kept = nodes_.Mul(Now(variable), nodes_.Number(settings_.momentum));
     const std::string added = nodes_.Mul(towards, nodes_.Number(1 - settings_.momentum));
-    state_[variable] = nodes_.Add(kept, added);
+    Keep(variable, nodes_.Add(kept, added));
   }
 
   // Computes x * factor + offset, with factor = gamma / sqrt(variance + epsilon) and offset = beta
@@ -202,7 +215,7 @@ class BatchNormalization : public Layer {
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
     reader.OnlyFloat32();
-    reader.Axis(&settings_.axis);
+    ReadAxes(reader);
     config.Number("momentum", {.min = 0, .max = 1}, &settings_.momentum);
     config.Number("epsilon", {.min = 0}, &settings_.epsilon);
     config.Bool("center", &settings_.center);
@@ -229,11 +242,14 @@ class BatchNormalization : public Layer {
       return WrongInput(call.settings.layer, input,
                         "it needs at least one dimension beside the batch");
     }
-    if (ChannelAxis(input) < 1 || ChannelAxis(input) > rank) {
+    const std::vector<int> axes = ChannelAxes(input);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i] >= 1 && axes[i] <= rank && (i == 0 || axes[i] > axes[i - 1])) continue;
       return WrongInput(call.settings.layer, input,
-                        absl::StrCat("its axis ", settings_.axis, " is not one of theirs"));
+                        absl::StrCat("its axis ", settings_.axes[i],
+                                     " is not one of theirs, or not in ascending order"));
     }
-    const Shape channels({input.dim(ChannelAxis(input) - 1)});
+    const Shape channels(VariableDims(input));
     // Keras's order: gamma and beta are trained, the moving statistics are not.
     if (settings_.scale) RETURN_IF_ERROR(plan.Add(call, "gamma", channels, gamma_).status());
     if (settings_.center) RETURN_IF_ERROR(plan.Add(call, "beta", channels, beta_).status());
@@ -253,7 +269,8 @@ class BatchNormalization : public Layer {
     const Nodes nodes(target.graph);
     const LayerValue& x = call.input();
     const Shape& shape = call.shape();
-    const int axis = ChannelAxis(shape);
+    if (settings_.axes.size() > 1) return {BuildSeveral(call, target)};
+    const int axis = ChannelAxes(shape)[0];
     const int64_t channels = shape.dim(axis - 1);
     const int rank = shape.rank() + 1;
     const bool is_last = axis == shape.rank();
@@ -271,17 +288,68 @@ class BatchNormalization : public Layer {
   }
 
  private:
-  // Returns the axis of the channels, where axis 0 is the batch.
-  int ChannelAxis(const Shape& shape) const {
-    return static_cast<int>(settings_.axis < 0 ? settings_.axis + shape.rank() + 1
-                                               : settings_.axis);
+  void ReadAxes(LayerReader& reader) {
+    const auto* const value = reader.config.Find("axis");
+    const bool is_list = value != nullptr && value->is_array() && value->size() > 1;
+    if (is_list && reader.Keras().IsKeras2()) {
+      return reader.config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax},
+                                1, &settings_.axes);
+    }
+    reader.Axis(&settings_.axes[0]);
+  }
+
+  // Returns the axes of the channels, where axis 0 is the batch.
+  std::vector<int> ChannelAxes(const Shape& shape) const {
+    std::vector<int> axes;
+    for (const int64_t axis : settings_.axes) {
+      axes.push_back(static_cast<int>(axis < 0 ? axis + shape.rank() + 1 : axis));
+    }
+    return axes;
+  }
+
+  // Returns the shape of the variables: a vector or, of several axes, that of an example with a 1
+  // in the place of the batch and of each other axis.
+  std::vector<int64_t> VariableDims(const Shape& shape) const {
+    const std::vector<int> axes = ChannelAxes(shape);
+    if (axes.size() == 1) return {shape.dim(axes[0] - 1)};
+    std::vector<int64_t> dims(static_cast<size_t>(shape.rank()) + 1, 1);
+    for (const int axis : axes) dims[static_cast<size_t>(axis)] = shape.dim(axis - 1);
+    return dims;
+  }
+
+  // Adds a normalization by several axes. They are put behind the batch and joined.
+  LayerValue BuildSeveral(const BuiltCall& call, LayerTarget& target) const {
+    const Nodes nodes(target.graph);
+    const Shape& shape = call.shape();
+    const std::vector<int> axes = ChannelAxes(shape);
+    std::vector<int64_t> perm = {0};
+    perm.insert(perm.end(), axes.begin(), axes.end());
+    for (int i = 1; i <= shape.rank(); ++i) {
+      if (std::count(axes.begin(), axes.end(), i) == 0) perm.push_back(i);
+    }
+    std::vector<int64_t> back(perm.size());
+    std::vector<int64_t> turned_dims;
+    for (size_t i = 0; i < perm.size(); ++i) {
+      back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+      if (i > 0) turned_dims.push_back(shape.dim(static_cast<int>(perm[i]) - 1));
+    }
+    int64_t channels = 1;
+    for (size_t i = 0; i < axes.size(); ++i) channels *= turned_dims[i];
+    std::vector<int64_t> joined = {-1, channels};
+    joined.insert(joined.end(), turned_dims.begin() + static_cast<std::ptrdiff_t>(axes.size()),
+                  turned_dims.end());
+    const std::string turned = nodes.Transpose(ChannelsLast(call.input(), nodes), perm);
+    const ChannelledValue x{nodes.Reshape(turned, joined), channels,
+                            static_cast<int64_t>(joined.size()), VariableDims(shape)};
+    const std::string y = nodes.ReshapeExamples(AddNorm(call, x, target), Shape(turned_dims));
+    return {nodes.Transpose(y, back)};
   }
 
   // Keras 2 computes images by a fused kernel, which takes no mask.
   bool IsFused(const Shape& shape) const {
-    const int axis = ChannelAxis(shape);
-    return is_keras2_ && !is_standalone_ && (shape.rank() == 3 || shape.rank() == 4) &&
-           (axis == 1 || axis == shape.rank());
+    const int axis = ChannelAxes(shape)[0];
+    return is_keras2_ && !is_standalone_ && settings_.axes.size() == 1 &&
+           (shape.rank() == 3 || shape.rank() == 4) && (axis == 1 || axis == shape.rank());
   }
 
   bool Trains(const BuiltCall& call, const LayerTarget& target) const {
@@ -290,7 +358,8 @@ class BatchNormalization : public Layer {
   }
 
   bool NeedsMask(const BuiltCall& call, const LayerTarget& target) const {
-    return Trains(call, target) && !call.input().mask.empty() && !IsFused(call.shape());
+    return Trains(call, target) && !call.input().mask.empty() && !IsFused(call.shape()) &&
+           settings_.axes.size() == 1;
   }
 
   std::string AddNorm(const BuiltCall& call, const ChannelledValue& x, LayerTarget& target) const {
@@ -302,8 +371,11 @@ class BatchNormalization : public Layer {
     if (NeedsMask(call, target)) {
       const Nodes nodes(target.graph);
       const std::string marks = nodes.Cast(call.input().mask, DType::kFloat32);
-      // The mask [N,steps,...] has no channels, which x has at axis 1.
-      return norm.TrainMasked(nodes.Unsqueeze(marks, 1));
+      // The mask has all axes of the input but the last one, of which it gets a 1. Then the
+      // channels move to axis 1, as those of x.
+      const int rank = call.shape().rank() + 1;
+      return norm.TrainMasked(
+          nodes.Move(nodes.Unsqueeze(marks, -1), {rank, ChannelAxes(call.shape())[0], 1}));
     }
     return settings.synchronized ? norm.TrainSynchronized() : norm.Train();
   }

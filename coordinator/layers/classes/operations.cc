@@ -84,6 +84,46 @@ const std::map<std::string, const char*>& Reductions() {
   return *kReductions;
 }
 
+// An activation function, and the argument that it has beside the tensor.
+struct ActivationOperation {
+  const char* activation;
+  const char* argument = "";  // Keras 3's name; empty: there is none
+  double otherwise = 0;
+  const char* tf_argument = "";  // the name of TensorFlow's function, if it is another
+  double tf_otherwise = 0;       // the default of TensorFlow's function
+};
+
+// The names are those of Keras 3's classes. A function of ElementFunctions() is not there.
+const std::map<std::string, ActivationOperation>& ActivationOperations() {
+  static const auto* const kOperations = new std::map<std::string, ActivationOperation>{
+      {"Celu", {"celu", "alpha", 1}},
+      {"Elu", {"elu", "alpha", 1, "alpha", 1}},
+      {"Gelu", {"gelu", "approximate", 1, "approximate", 0}},
+      {"Glu", {"glu", "axis", -1}},
+      {"HardShrink", {"hard_shrink", "threshold", 0.5}},
+      {"HardSigmoid", {"hard_sigmoid"}},
+      {"HardSilu", {"hard_silu"}},
+      {"HardTanh", {"hard_tanh"}},
+      {"LeakyRelu", {"leaky_relu", "negative_slope", 0.2, "alpha", 0.2}},
+      {"LogSigmoid", {"log_sigmoid"}},
+      {"LogSoftmax", {"log_softmax", "axis", -1, "axis", -1}},
+      {"Relu6", {"relu6"}},
+      {"Selu", {"selu"}},
+      {"Silu", {"silu"}},
+      {"SoftShrink", {"soft_shrink", "threshold", 0.5}},
+      {"Softmax", {"softmax", "axis", -1, "axis", -1}},
+      {"Softplus", {"softplus"}},
+      {"Softsign", {"softsign"}},
+      {"SparsePlus", {"sparse_plus"}},
+      {"SparseSigmoid", {"sparse_sigmoid"}},
+      {"Sparsemax", {"sparsemax", "axis", -1}},
+      {"Squareplus", {"squareplus", "b", 4}},
+      {"TanhShrink", {"tanh_shrink"}},
+      {"Threshold", {"threshold", "threshold", 0}},
+  };
+  return *kOperations;
+}
+
 // What a function computes, from its arguments and the types of the call's inputs.
 class Function {
  public:
@@ -272,42 +312,71 @@ class Operation : public Layer {
     ObjectReader& config = reader.config;
     reader.ElementType();
     const CallArguments arguments(reader.context().call);
-    if (name_.empty()) ReadFunctionName(config);
+    of_tensorflow_ = name_.empty();
+    if (of_tensorflow_) ReadFunctionName(config);
     if (name_.empty()) return;
     if (const auto element = ElementFunctions().find(name_); element != ElementFunctions().end()) {
       ReadElementwise(element->second, arguments, config);
     } else if (Reductions().contains(name_)) {
       ReadReduction(arguments, config);
+    } else if (const auto found = ActivationOperations().find(name_);
+               found != ActivationOperations().end()) {
+      ReadActivation(found->second, arguments, config);
     } else {
       ReadGetItem(arguments, config);
     }
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
-    ASSIGN_OR_RETURN(TensorType type, function_->Plan(call));
+    ASSIGN_OR_RETURN(TensorType type,
+                     activation_ ? ActivatedType(*activation_, call.settings.layer, call.shape())
+                                 : function_->Plan(call));
     return std::vector<TensorType>{std::move(type)};
   }
 
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    if (activation_) return {Activate(*activation_, call.input(), target)};
     return {{function_->Build(call, Nodes(target.graph))}};
   }
 
  private:
   // Reads the name of TensorFlow's function, and takes Keras 3's in its place.
   void ReadFunctionName(ObjectReader& config) {
-    static const auto* const kNames = new std::map<std::string, std::string>{
-        {"__operators__.add", "Add"},  {"math.add", "Add"},
-        {"math.subtract", "Subtract"}, {"math.multiply", "Multiply"},
-        {"math.truediv", "Divide"},    {"math.divide", "Divide"},
-        {"math.maximum", "Maximum"},   {"math.minimum", "Minimum"},
-        {"math.pow", "Power"},         {"math.not_equal", "NotEqual"},
-        {"nn.relu", "Relu"},           {"math.sigmoid", "Sigmoid"},
-        {"math.tanh", "Tanh"},         {"math.exp", "Exp"},
-        {"math.log", "Log"},           {"math.sqrt", "Sqrt"},
-        {"math.abs", "Abs"},           {"math.negative", "Negative"},
-        {"math.reduce_mean", "Mean"},  {"math.reduce_sum", "Sum"},
-        {"math.reduce_max", "Max"},    {"math.reduce_min", "Min"},
-        {"math.reduce_any", "Any"},    {"__operators__.getitem", "GetItem"}};
+    static const auto* const kNames =
+        new std::map<std::string, std::string>{{"__operators__.add", "Add"},
+                                               {"math.add", "Add"},
+                                               {"math.subtract", "Subtract"},
+                                               {"math.multiply", "Multiply"},
+                                               {"math.truediv", "Divide"},
+                                               {"math.divide", "Divide"},
+                                               {"math.maximum", "Maximum"},
+                                               {"math.minimum", "Minimum"},
+                                               {"math.pow", "Power"},
+                                               {"math.not_equal", "NotEqual"},
+                                               {"nn.relu", "Relu"},
+                                               {"math.sigmoid", "Sigmoid"},
+                                               {"math.tanh", "Tanh"},
+                                               {"math.exp", "Exp"},
+                                               {"math.log", "Log"},
+                                               {"math.sqrt", "Sqrt"},
+                                               {"math.abs", "Abs"},
+                                               {"math.negative", "Negative"},
+                                               {"math.reduce_mean", "Mean"},
+                                               {"math.reduce_sum", "Sum"},
+                                               {"math.reduce_max", "Max"},
+                                               {"math.reduce_min", "Min"},
+                                               {"math.reduce_any", "Any"},
+                                               {"__operators__.getitem", "GetItem"},
+                                               {"nn.elu", "Elu"},
+                                               {"nn.gelu", "Gelu"},
+                                               {"nn.leaky_relu", "LeakyRelu"},
+                                               {"nn.log_softmax", "LogSoftmax"},
+                                               {"nn.relu6", "Relu6"},
+                                               {"nn.selu", "Selu"},
+                                               {"nn.silu", "Silu"},
+                                               {"nn.softmax", "Softmax"},
+                                               {"math.softplus", "Softplus"},
+                                               {"nn.softsign", "Softsign"}};
     std::string function;
     config.Require("function");
     config.String("function", &function);
@@ -339,6 +408,40 @@ class Operation : public Layer {
       operands.push_back(*operand);
     }
     function_ = std::make_unique<Elementwise>(element, std::move(operands));
+  }
+
+  // Reads the one argument from the call or, as Keras 3 writes it, from the config.
+  void ReadActivation(const ActivationOperation& operation, const CallArguments& arguments,
+                      ObjectReader& config) {
+    const json* const x = arguments.Find(0, {"x", "features", "logits"});
+    const std::optional<Operand> operand = x == nullptr ? std::nullopt : OperandOf(*x);
+    if (!operand || operand->tensor != 0) {
+      return config.AddError(
+          "name", absl::StrCat("names an operation ", name_, " whose argument 0 is no tensor"));
+    }
+    activation_ = Activation{.name = operation.activation};
+    const std::string key = operation.argument;
+    if (key.empty()) return;
+    double value = of_tensorflow_ ? operation.tf_otherwise : operation.otherwise;
+    if (key == "approximate") {
+      bool flag = value != 0;
+      config.Bool(key, &flag);
+      value = flag ? 1 : 0;
+    } else if (key == "axis") {
+      auto axis = static_cast<int64_t>(value);
+      config.Int(key, {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &axis);
+      value = static_cast<double>(axis);
+    } else {
+      config.Number(key, {}, &value);
+    }
+    if (name_ == "Threshold") {
+      config.NumberOrOld("default_value", "default", {}, &activation_->arguments["default"]);
+    }
+    if (const json* const given = arguments.Find(1, {operation.tf_argument})) {
+      if (given->is_boolean()) value = given->get<bool>() ? 1 : 0;
+      if (given->is_number()) value = given->get<double>();
+    }
+    activation_->arguments[key] = value;
   }
 
   void ReadReduction(const CallArguments& arguments, ObjectReader& config) {
@@ -374,6 +477,9 @@ class Operation : public Layer {
   }
 
   std::string name_;
+  bool of_tensorflow_ = false;  // true: the function is TensorFlow's, with its defaults
+  // The function: one of these two.
+  std::optional<Activation> activation_;
   std::unique_ptr<Function> function_;
 };
 
@@ -386,6 +492,7 @@ void AddOperations(std::vector<LayerClass>& classes) {
   };
   for (const auto& entry : ElementFunctions()) add(entry.first.c_str(), kModule);
   for (const auto& entry : Reductions()) add(entry.first.c_str(), kModule);
+  for (const auto& entry : ActivationOperations()) add(entry.first.c_str(), kModule);
   add("GetItem", kModule);
   add("TFOpLambda", "");
   add("SlicingOpLambda", "");

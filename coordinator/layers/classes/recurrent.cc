@@ -45,8 +45,7 @@ class Recurrent : public Layer {
     config.OnlyNeutral("stateful", false);
     config.OnlyNeutral("time_major", false);
     config.Ignore("unroll");
-    // Keras 3 passes no mask on where the states are outputs too.
-    passes_mask_ = return_sequences_ && !(return_state_ && !reader.Keras().IsKeras2());
+    passes_mask_ = return_sequences_;
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,

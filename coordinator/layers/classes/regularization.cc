@@ -23,6 +23,16 @@ std::string AddDropout(const std::string& x, double rate, const std::optional<ui
   return nodes.graph().Op("Dropout", {x, nodes.Number(rate), training}, std::move(attributes));
 }
 
+// Adds normal random numbers of the shape of x.
+std::string AddNormal(const std::string& x, double mean, double stddev,
+                      const std::optional<uint64_t>& seed, const Nodes& nodes) {
+  std::vector<onnx::AttributeProto> attributes = {
+      FloatAttribute("mean", static_cast<float>(mean)),
+      FloatAttribute("scale", static_cast<float>(stddev))};
+  if (seed) attributes.push_back(FloatAttribute("seed", static_cast<float>(*seed)));
+  return nodes.graph().Op("RandomNormalLike", {x}, std::move(attributes));
+}
+
 // Returns ones of the shape of x, with 1 in the place of each axis in `shared`.
 std::string Ones(const std::string& x, const std::vector<int64_t>& shared, const Nodes& nodes) {
   std::string part = x;
@@ -144,6 +154,52 @@ class AlphaDropout : public SameTypeLayer {
   std::optional<uint64_t> seed_;
 };
 
+// Adds a random number to each element.
+class GaussianNoise : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.Require("stddev");
+    reader.config.Number("stddev", {.min = 0}, &stddev_);
+    reader.config.OptionalSeed("seed", &seed_);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const LayerValue& x = call.input();
+    if (target.mode != ModelMode::kTraining || stddev_ == 0) return {x};
+    const Nodes nodes(target.graph);
+    const std::string noise = AddNormal(x.value, 0, stddev_, seed_, nodes);
+    return {{nodes.Add(x.value, noise), "", x.channels_first}};
+  }
+
+ private:
+  double stddev_ = 0;
+  std::optional<uint64_t> seed_;
+};
+
+// Multiplies each element by a random number about 1, with the variance that Dropout's factor has.
+class GaussianDropout : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.Require("rate");
+    reader.config.Number("rate", kRates, &rate_);
+    reader.config.OptionalSeed("seed", &seed_);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const LayerValue& x = call.input();
+    if (target.mode != ModelMode::kTraining || rate_ == 0) return {x};
+    const Nodes nodes(target.graph);
+    const std::string factor = AddNormal(x.value, 1, std::sqrt(rate_ / (1 - rate_)), seed_, nodes);
+    return {{nodes.Mul(x.value, factor), "", x.channels_first}};
+  }
+
+ private:
+  double rate_ = 0;
+  std::optional<uint64_t> seed_;
+};
+
 // Passes its input through. ActivityRegularization adds a penalty for it to the loss.
 class Identity : public SameTypeLayer {
  public:
@@ -215,6 +271,8 @@ void AddRegularizationLayers(std::vector<LayerClass>& classes) {
   add("SpatialDropout2D", MakeLayer<SpatialDropout<2>>);
   add("SpatialDropout3D", MakeLayer<SpatialDropout<3>>);
   add("AlphaDropout", MakeLayer<AlphaDropout>);
+  add("GaussianDropout", MakeLayer<GaussianDropout>);
+  add("GaussianNoise", MakeLayer<GaussianNoise>);
   add("ActivityRegularization", MakeLayer<ActivityRegularization>);
   add("Identity", MakeLayer<Identity>);
   classes.push_back({"Masking", MakeLayer<Masking>, MaskRule::kOwn});

@@ -154,6 +154,8 @@ ImagePart PartOfRatio(const std::vector<int64_t>& sizes, const std::vector<int64
                                               static_cast<double>(target[1 - i]));
     part.sizes[i] = pads ? std::max(sizes[i], fitting) : std::min(sizes[i], fitting);
     part.begins[i] = (sizes[i] - part.sizes[i]) / 2;
+    // Keras pads both sides by the same, also where the difference is odd.
+    if (pads) part.sizes[i] = sizes[i] - 2 * part.begins[i];
   }
   return part;
 }
@@ -255,6 +257,7 @@ class Rescaling : public SameTypeLayer {
     reader.config.Require("scale");
     ReadNumbers("scale", reader.config, &scale_);
     ReadNumbers("offset", reader.config, &offset_);
+    passes_mask_ = !reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
@@ -274,7 +277,9 @@ class Rescaling : public SameTypeLayer {
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
     const std::string x = ChannelsLast(call.input(), nodes);
-    return {{nodes.Add(nodes.Mul(x, Constant(scale_, nodes)), Constant(offset_, nodes))}};
+    LayerValue y{nodes.Add(nodes.Mul(x, Constant(scale_, nodes)), Constant(offset_, nodes))};
+    if (passes_mask_) y.mask = call.input().mask;
+    return {std::move(y)};
   }
 
  private:
@@ -301,6 +306,7 @@ class Rescaling : public SameTypeLayer {
 
   std::vector<float> scale_ = {1};
   std::vector<float> offset_ = {0};
+  bool passes_mask_ = false;
 };
 
 }  // namespace
@@ -311,7 +317,7 @@ void AddResizingLayers(std::vector<LayerClass>& classes) {
   classes.push_back({"UpSampling3D", MakeLayer<UpSampling<3>>});
   classes.push_back({"Resizing", MakeLayer<Resizing>});
   classes.push_back({"CenterCrop", MakeLayer<CenterCrop>});
-  classes.push_back({"Rescaling", MakeLayer<Rescaling>});
+  classes.push_back({"Rescaling", MakeLayer<Rescaling>, MaskRule::kOwn});
 }
 
 }  // namespace cohort

@@ -206,13 +206,23 @@ class TimeDistributed : public Layer {
     const json* const layer = reader.config.Require("layer");
     if (layer == nullptr) return;
     std::optional<LayerSpec> inner = ReadInner("layer", *layer, reader);
-    if (inner) inner_ = *std::move(inner);
+    if (!inner) return;
+    inner_ = *std::move(inner);
+    // Keras 3 calls the layer once a step, so that each step is normalized by itself.
+    const bool normalizes = inner_.type->name == absl::string_view(kBatchNorm) ||
+                            absl::StrContains(inner_.config, absl::StrCat("\"", kBatchNorm, "\""));
+    trains_by_step_ = normalizes && !reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
                                                LayerPlan& plan) const override {
     if (call.shape().rank() < 1) {
       return WrongInput(call.settings.layer, call.shape(), "it needs steps");
+    }
+    if (trains_by_step_ && call.shape().dim(0) > kStepsMax) {
+      return WrongInput(call.settings.layer, call.shape(),
+                        absl::StrCat("it normalizes each step by itself, and takes at most ",
+                                     kStepsMax, " steps"));
     }
     ASSIGN_OR_RETURN(std::vector<TensorType> types, PlanStep(call.settings, call.shape(), plan));
     for (TensorType& type : types) {
@@ -236,6 +246,9 @@ class TimeDistributed : public Layer {
     input.value = nodes.ReshapeExamples(ChannelsLast(call.input(), nodes), step);
     input.type.shape = step;
     const CallSettings settings = Settings(call.settings);
+    if (trains_by_step_ && target.mode == ModelMode::kTraining) {
+      return BuildSteps(call, settings, types, target);
+    }
     std::vector<LayerValue> values = inner_.layer->Build({settings, {&input, 1}, types}, target);
     for (size_t i = 0; i < values.size(); ++i) {
       values[i].type = types[i];
@@ -246,6 +259,31 @@ class TimeDistributed : public Layer {
   }
 
  private:
+  static constexpr char kBatchNorm[] = "BatchNormalization";
+  static constexpr int64_t kStepsMax = 2048;
+
+  // Adds the inner layer once for each step.
+  std::vector<LayerValue> BuildSteps(const BuiltCall& call, const CallSettings& settings,
+                                     const std::vector<TensorType>& types,
+                                     LayerTarget& target) const {
+    const Nodes nodes(target.graph);
+    const std::string x = ChannelsLast(call.input(), nodes);
+    std::vector<std::vector<std::string>> parts(types.size());
+    for (int64_t i = 0; i < call.shape().dim(0); ++i) {
+      const Shape shape = StepShape(call.shape());
+      LayerValue step{nodes.ReshapeExamples(nodes.Slice(x, 1, i, i + 1), shape)};
+      step.type.shape = shape;
+      std::vector<LayerValue> values = inner_.layer->Build({settings, {&step, 1}, types}, target);
+      for (size_t k = 0; k < values.size(); ++k) {
+        values[k].type = types[k];
+        parts[k].push_back(nodes.Unsqueeze(ChannelsLast(values[k], nodes), 1));
+      }
+    }
+    std::vector<LayerValue> outputs;
+    for (const std::vector<std::string>& steps : parts) outputs.push_back({nodes.Concat(steps, 1)});
+    return outputs;
+  }
+
   static Shape StepShape(const Shape& shape) { return Shape(shape.dims().subspan(1)); }
 
   CallSettings Settings(const CallSettings& outer) const {
@@ -262,6 +300,7 @@ class TimeDistributed : public Layer {
   }
 
   LayerSpec inner_;
+  bool trains_by_step_ = false;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -259,12 +260,51 @@ absl::Status RunDropoutGrad(KernelContext& context) {
   });
 }
 
+// RandomNormalLike draws from a stream that is chosen as that of Dropout.
+struct NormalParameters {
+  DropoutParameters stream;
+  double mean = 0;
+  double scale = 1;
+};
+
+// The element type is that of the input: an attribute `dtype` is refused.
+NormalParameters ParseNormal(AttributeReader& reader) {
+  NormalParameters parameters;
+  const onnx::NodeProto& node = reader.node();
+  parameters.stream.name =
+      !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
+  parameters.stream.has_seed = reader.Has("seed");
+  // Unlike Dropout's, this seed is a float.
+  parameters.stream.seed = std::bit_cast<int32_t>(reader.Float("seed", 0));
+  parameters.mean = static_cast<double>(reader.Float("mean", 0));
+  parameters.scale = static_cast<double>(reader.Float("scale", 1));
+  return parameters;
+}
+
+absl::Status RunRandomNormalLike(KernelContext& context, const NormalParameters& parameters) {
+  const Tensor& x = context.input(0);
+  RETURN_IF_ERROR(RequireTypeIn(x, kFloats));
+  const RandomStream stream = DropoutStream(parameters.stream, context.run());
+  const uint64_t first = FirstElement(context.run(), x.shape());
+  return DispatchFloats(x, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    T* out = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      const double normal = static_cast<double>(stream.Normal(first + static_cast<uint64_t>(i)));
+      out[i] = static_cast<T>(parameters.mean + parameters.scale * normal);
+    }
+    return absl::OkStatus();
+  });
+}
+
 void AddDropout(KernelRegistry& registry) {
   registry.Add("", "Dropout",
                BoundKernel<DropoutParameters>({1, 3, {kFloats, kNumbers, kBools}, 2}, ParseDropout,
                                               RunDropout));
   registry.Add("cohort", "DropoutGrad",
                PlainKernel({2, 4, {kFloats, kBools, kNumbers, kBools}}, RunDropoutGrad));
+  registry.Add("", "RandomNormalLike",
+               BoundKernel<NormalParameters>({1, 1, {kFloats}}, ParseNormal, RunRandomNormalLike));
 }
 
 }  // namespace

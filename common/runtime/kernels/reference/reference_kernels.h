@@ -10,7 +10,7 @@
 namespace cohort {
 
 // Registers Add, Sub, Mul, Div, Equal, Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh, ReluGrad,
-// SigmoidGrad, TanhGrad, Dropout and DropoutGrad.
+// SigmoidGrad, TanhGrad, Dropout, DropoutGrad and RandomNormalLike.
 void RegisterReferenceElementwise(KernelRegistry& registry);
 // Registers MatMul and Gemm.
 void RegisterReferenceMatMul(KernelRegistry& registry);

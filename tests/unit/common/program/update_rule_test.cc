@@ -166,6 +166,33 @@ TEST(ParameterOf, TakesTheValueOrTheDefault) {
   EXPECT_EQ(ParameterOf(Rule("adam", {}), "beta_2"), 0.999);
 }
 
+TEST(UpdateRule, AConstraintChangesAllRowsAndMayNeedTheWhole) {
+  using testing::HasSubstr;
+  const auto rows = DescribeUpdateRule(Rule("sgd", {{"constraint", 2}}));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_TRUE(rows->sweeps);
+  EXPECT_FALSE(rows->whole);
+  EXPECT_TRUE(rows->on_processor);
+  proto::UpdateRule whole = Rule("adam", {{"constraint", 1},
+                                          {"constraint_count", 4},
+                                          {"constraint_stride", 3},
+                                          {"constraint_whole", 1}});
+  EXPECT_TRUE(DescribeUpdateRule(whole)->whole);
+  EXPECT_TRUE(CheckRuleFits(whole, Shape({4, 3})).ok());
+  EXPECT_THAT(std::string(CheckRuleFits(whole, Shape({5, 3})).message()),
+              HasSubstr("norms of 12 elements does not fit a variable of shape [5,3]"));
+  EXPECT_FALSE(CheckRuleFits(Rule("sgd", {{"constraint", 5}}), Shape({2})).ok());
+  EXPECT_FALSE(
+      CheckRuleFits(Rule("sgd", {{"constraint", 3}, {"constraint_count", 0}}), Shape({2})).ok());
+  whole.set_sparse(proto::LAZY);
+  EXPECT_THAT(Slots(whole), HasSubstr("the variable has a constraint"));
+  proto::UpdateRule by_row = Rule("adam", {{"constraint", 1}, {"constraint_count", 3}});
+  by_row.set_sparse(proto::LAZY);
+  EXPECT_TRUE(DescribeUpdateRule(by_row).ok());
+  by_row.set_sparse(proto::LAZY_COMPENSATED);
+  EXPECT_THAT(Slots(by_row), HasSubstr("must be dense_exact or lazy"));
+}
+
 TEST(ParametersOf, AreNoneOfAnUnknownOperator) {
   EXPECT_TRUE(ParametersOf("lynx").empty());
   EXPECT_TRUE(ParametersOf("assign_add").empty());

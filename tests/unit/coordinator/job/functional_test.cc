@@ -134,8 +134,9 @@ TEST(FunctionalModel, ErrorsNameTheField) {
       {"/config/output_layers", Tensor("all"), "model.config.output_layers",
        "does not depend on layer 'out'"},
       {"/config/output_layers", 7, "model.config.output_layers", "is 7"},
-      {"/config/layers/2/config/embeddings_constraint", "max_norm",
-       "model.config.layers.2.config.embeddings_constraint", "not supported"}};
+      {"/config/layers/2/config/embeddings_constraint", "RadialConstraint",
+       "model.config.layers.2.config.embeddings_constraint",
+       "'RadialConstraint' is not a known constraint"}};
   for (const Wrong& wrong : cases) {
     json model = TwoIds();
     model[json::json_pointer(wrong.pointer)] = wrong.value;

@@ -36,6 +36,39 @@ std::string ErrorOf(const std::string& class_name, const json& config) {
   return std::string(ParseLayers({Layer(class_name, config)}).status().message());
 }
 
+TEST(ImageLayers, ATransposedConvolutionNamesWhatItDoesNotTake) {
+  const json conv = {{"filters", 2}, {"kernel_size", 3}};
+  const auto error = [&](const json& more) {
+    json config = conv;
+    config.update(more);
+    return ErrorOf("Conv2DTranspose", config);
+  };
+  EXPECT_EQ(error(json::object()), "");
+  EXPECT_THAT(error({{"strides", 2}, {"output_padding", 2}}),
+              HasSubstr("output_padding has 2, which must be less than the stride 2"));
+  EXPECT_THAT(error({{"groups", 2}}), HasSubstr("groups"));
+  EXPECT_THAT(error({{"padding", "causal"}}), HasSubstr("padding"));
+  EXPECT_THAT(error({{"strides", 2}, {"dilation_rate", 2}}), HasSubstr("dilation_rate"));
+}
+
+TEST(ImageLayers, AnEquationHasOneOfThreeForms) {
+  const auto error = [](const std::string& equation, const json& bias_axes = nullptr) {
+    return ErrorOf("EinsumDense",
+                   {{"equation", equation}, {"output_shape", 3}, {"bias_axes", bias_axes}});
+  };
+  EXPECT_EQ(error("ab, bc -> ac", "c"), "");
+  EXPECT_EQ(error("...b,bc->...c"), "");
+  EXPECT_EQ(error("ab...,bc->ac..."), "");
+  for (const char* wrong : {"", "ab->ac", "ab,bc", "aab,bc->ac", "ab,bc->a1",
+                            "...ab...,bc->...ac...", "...b,bc->c", "a.b,bc->ac"}) {
+    EXPECT_THAT(error(wrong), HasSubstr("it must have one of the forms")) << wrong;
+  }
+  EXPECT_THAT(error("ab,bc->ca"), HasSubstr("the batch must be the first axis"));
+  EXPECT_THAT(error("ab,ac->ac"), HasSubstr("the batch must be the first axis"));
+  EXPECT_THAT(error("ab,bc->ad"), HasSubstr("has an output axis 'd'"));
+  EXPECT_THAT(error("ab,bc->ac", "x"), HasSubstr("bias_axes is 'x'"));
+}
+
 TEST(ImageLayers, WhatKerasSerialisesIsReadAndWrittenBack) {
   std::ifstream file(COHORT_SOURCE_DIR "/tests/golden/keras/images.json");
   const json golden = json::parse(file, nullptr, /*allow_exceptions=*/false);

@@ -227,6 +227,41 @@ TEST(ModelPrograms, SomeVariablesHaveRulesOfTheirOwn) {
   }
 }
 
+absl::StatusOr<ModelPrograms> WithConstraint(const json& constraint) {
+  const json model = Sequential(json::array({Layer(
+      "Dense", {{"units", 10}, {"activation", "softmax"}, {"kernel_constraint", constraint}})}));
+  return Build(model,
+               Batch(Component(DType::kFloat32, {-1, 784}), Component(DType::kFloat32, {-1, 10})),
+               "categorical_crossentropy", json::array(), "sgd");
+}
+
+TEST(ModelPrograms, AConstraintIsPartOfTheRuleOfItsVariable) {
+  const auto programs = WithConstraint(Layer("MaxNorm", {{"max_value", 3}, {"axis", 0}}));
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  ASSERT_EQ(programs->variables.size(), 2u);
+  const std::optional<proto::UpdateRule>& rule = programs->variables[0].rule;
+  ASSERT_TRUE(rule.has_value());
+  EXPECT_EQ(ParameterOf(*rule, "constraint"), 1);
+  EXPECT_EQ(ParameterOf(*rule, "constraint_max"), 3);
+  EXPECT_EQ(ParameterOf(*rule, "constraint_count"), 784);
+  EXPECT_EQ(ParameterOf(*rule, "constraint_stride"), 10);
+  EXPECT_EQ(ParameterOf(*rule, "constraint_whole"), 1);
+  EXPECT_FALSE(programs->variables[1].rule.has_value());
+  const auto by_row = WithConstraint(Layer("UnitNorm", {{"axis", -1}}));
+  ASSERT_TRUE(by_row.ok()) << by_row.status();
+  EXPECT_EQ(ParameterOf(*by_row->variables[0].rule, "constraint_whole"), 0);
+}
+
+TEST(ModelPrograms, AConstraintThatDoesNotFitIsAnErrorThatNamesTheLayer) {
+  const auto error = [](const json& constraint) {
+    return std::string(WithConstraint(constraint).status().message());
+  };
+  EXPECT_THAT(error(Layer("MaxNorm", {{"axis", 2}})),
+              testing::HasSubstr("the MaxNorm of its kernel: axis 2 is not one of [784,10]"));
+  EXPECT_THAT(error(Layer("MaxNorm", {{"axis", json::array()}})),
+              testing::HasSubstr("do not lie side by side"));
+}
+
 absl::StatusOr<std::map<std::string, proto::SparseMode>> SparseModes(const json& sparse_updates) {
   const json adam = {{"class_name", "Adam"},
                      {"config", {{"beta_2", 0.8}, {"sparse_updates", sparse_updates}}}};
@@ -376,6 +411,31 @@ TEST(ModelPrograms, InputsThatDoNotFitAreErrorsThatNameLayerAndShape) {
        kCategorical,
        none,
        {"-1 in dimension 1"}},
+      {"the ellipsis of an EinsumDense without the batch",
+       Sequential(json::array(
+           {Layer("EinsumDense", {{"equation", "abc,cd->abd"}, {"output_shape", {28, 10}}}),
+            Layer("EinsumDense", {{"equation", "ab,bc->ac"}, {"output_shape", 10}})})),
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"'einsum_dense_1'", "'ab,bc->ac' needs other dimensions"}},
+      {"an EinsumDense without a size",
+       Sequential(json::array(
+           {Layer("EinsumDense", {{"equation", "abc,cd->abd"}, {"output_shape", {28, nullptr}}})})),
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"'einsum_dense'", "no size for the axis 'd'"}},
+      {"an output_padding that the stride does not leave",
+       Sequential(json::array({Layer("Conv1DTranspose", {{"filters", 2},
+                                                         {"kernel_size", 2},
+                                                         {"strides", 2},
+                                                         {"padding", "same"},
+                                                         {"output_padding", 0}})})),
+       Batch(images, one_hot),
+       kCategorical,
+       none,
+       {"'conv1d_transpose'", "its output_padding gives 54 positions"}},
       {"nothing to train",
        untrained,
        Batch(one_hot, one_hot),
