@@ -290,7 +290,7 @@ absl::Status CheckBeginning(const JobPlaces& places, FileSystem& files,
     if (found.ok() && !found->empty()) return absl::OkStatus();
   }
   if (job.checkpoint.init_from.path.empty()) return absl::OkStatus();
-  return Annotate(CheckInitFrom(files, job.checkpoint.init_from, variables), InitFromKey(job));
+  return Annotate(CheckInitFrom(files, job, variables), InitFromKey(job));
 }
 
 }  // namespace cohort

@@ -337,6 +337,24 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
   } else {
     ASSIGN_OR_RETURN(parts, PartsOf(variable, change));
   }
+  proto::AssignRequest numbered;
+  numbered.set_op(change.op);
+  numbered.set_update(update);
+  return ChangeAll(variable, parts, numbered);
+}
+
+absl::Status PsControl::SetSlot(const proto::VariableLayout& variable, const std::string& slot,
+                                const Tensor& content, uint64_t update) {
+  ASSIGN_OR_RETURN(const std::vector<VariablePart> parts, SlotPartsOf(variable, slot, content));
+  proto::AssignRequest numbered;
+  numbered.set_slot(slot);
+  numbered.set_update(update);
+  return ChangeAll(variable, parts, numbered);
+}
+
+absl::Status PsControl::ChangeAll(const proto::VariableLayout& variable,
+                                  absl::Span<const VariablePart> parts,
+                                  const proto::AssignRequest& numbered) {
   ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
   std::vector<SliceLoad> loads;
   for (size_t i = 0; i < homes.size(); ++i) {
@@ -344,9 +362,6 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
   }
   // All calls carry the same number of the change. By this number, each slice makes the change
   // once.
-  proto::AssignRequest numbered;
-  numbered.set_op(change.op);
-  numbered.set_update(update);
   for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
     RETURN_IF_ERROR(ChangeSlices(variable, parts, round, numbered));
   }

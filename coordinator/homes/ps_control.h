@@ -78,6 +78,11 @@ class PsControl {
   // id.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);
+  // Sets the whole content of a slot of the variable's update rule. `update` is the number of the
+  // change, as of Change. Errors, after which nothing was changed: INVALID_ARGUMENT naming the
+  // variable, for an unknown slot or content of another type or shape.
+  absl::Status SetSlot(const proto::VariableLayout& variable, const std::string& slot,
+                       const Tensor& content, uint64_t update);
   // Sets each variable to its moving average. Errors: INVALID_ARGUMENT if a variable has no moving
   // average.
   absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
@@ -116,6 +121,11 @@ class PsControl {
   // Reads the rows `ids` into `out`, with one call to each home.
   absl::Status ReadSomeRows(const proto::VariableLayout& variable, absl::Span<const int64_t> ids,
                             size_t row_bytes, std::byte* out);
+  // Makes a numbered change of all slices of the variable. `numbered` holds all of it but the
+  // parts.
+  absl::Status ChangeAll(const proto::VariableLayout& variable,
+                         absl::Span<const VariablePart> parts,
+                         const proto::AssignRequest& numbered);
   // Changes slices of the variable, with one call to each home. `slices` are positions in the
   // variable's list of slices, and `numbered` holds the operation and the number of the change.
   absl::Status ChangeSlices(const proto::VariableLayout& variable,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
+#include "common/program/update_rule.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {
@@ -106,6 +107,33 @@ absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& v
   for (const SliceIds& slice : SplitRows(variable, *change.ids)) {
     parts.push_back({Tensor::FromVector(slice.ids, Shape{static_cast<int64_t>(slice.ids.size())}),
                      PickRows(change.operand, slice.places)});
+  }
+  return parts;
+}
+
+absl::StatusOr<std::vector<VariablePart>> SlotPartsOf(const proto::VariableLayout& variable,
+                                                      const std::string& slot,
+                                                      const Tensor& content) {
+  ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(variable.rule()));
+  const auto found = std::find_if(rule.slots.begin(), rule.slots.end(),
+                                  [&](const SlotSpec& spec) { return spec.name == slot; });
+  if (found == rule.slots.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("variable ", variable.name(), ": its rule ",
+                                                   variable.rule().op(), " has no slot ", slot));
+  }
+  const Shape whole(
+      absl::MakeConstSpan(variable.dims().data(), static_cast<size_t>(variable.dims_size())));
+  const Shape expected = ShapeOfSlot(*found, whole);
+  if (content.dtype() != DType::kFloat32 || content.shape() != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("variable ", variable.name(), ": its slot ",
+                                                   slot, " takes float32", expected.ToString(),
+                                                   ", the value is ", content.TypeString()));
+  }
+  // A slot that has not the variable's rows belongs to a rule whose variables are one slice.
+  if (variable.slices_size() == 1) return std::vector<VariablePart>{{Tensor(), content}};
+  std::vector<VariablePart> parts;
+  for (const proto::SliceHome& slice : variable.slices()) {
+    parts.push_back({Tensor(), SliceView(content, slice)});
   }
   return parts;
 }

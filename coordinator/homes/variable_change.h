@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +34,13 @@ struct VariablePart {
 // id.
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const VariableChange& change);
+
+// Divides the content of a slot of the variable's update rule into one part per slice. Errors:
+// INVALID_ARGUMENT naming the variable, if its rule has no such slot, or for content of another
+// type or shape.
+absl::StatusOr<std::vector<VariablePart>> SlotPartsOf(const proto::VariableLayout& variable,
+                                                      const std::string& slot,
+                                                      const Tensor& content);
 
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
              Envelope<proto::AssignRequest>& request);

@@ -1,6 +1,11 @@
 #include "coordinator/train/init_weights.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,10 +16,13 @@
 #include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/formats/weights/keras_groups.h"
 #include "common/formats/weights/match_weights.h"
 #include "common/formats/weights/open_weights.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
+#include "coordinator/network/model_config.h"
+#include "coordinator/train/optimizer_state.h"
 
 namespace cohort {
 
@@ -45,11 +53,27 @@ std::string LayerOf(const std::string& variable, const std::set<std::string>& la
   return variable.substr(0, end);
 }
 
+// Returns the groups of the model's layers in a .weights.h5 file without layers' names, by layer;
+// none for other files. Such a file has groups by the layers' classes, which the job's model has
+// too.
+std::map<std::string, std::string> GroupsOf(const JobSpec& job, const WeightFile& file) {
+  std::map<std::string, std::string> groups;
+  const bool is_named = std::any_of(file.entries.begin(), file.entries.end(),
+                                    [](const WeightEntry& entry) { return !entry.layer.empty(); });
+  if (file.kind != WeightFileKind::kKerasWeights || is_named) return groups;
+  for (const auto& [group, layer] : KerasLayersByGroup(ModelToJson(job.model).dump())) {
+    groups.emplace(layer, group);
+  }
+  return groups;
+}
+
 // Returns the variables that may have a value. Rows of dynamic tables have no place in such files.
 std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> variables,
-                                   const WeightFile& file) {
+                                   const JobSpec& job, const WeightFile& file) {
+  const std::map<std::string, std::string> groups = GroupsOf(job, file);
   std::set<std::string> layers;
   for (const WeightEntry& entry : file.entries) layers.insert(entry.layer);
+  for (const auto& [layer, group] : groups) layers.insert(layer);
   std::vector<WantedWeight> wanted;
   std::map<std::string, int> positions;
   for (const proto::VariableLayout& variable : variables) {
@@ -59,23 +83,11 @@ std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> varia
     one.shape = ValueShape(variable);
     one.layer = LayerOf(one.name, layers);
     one.position = positions[one.layer]++;
+    const auto group = groups.find(one.layer);
+    if (group != groups.end()) one.group = group->second;
     wanted.push_back(std::move(one));
   }
   return wanted;
-}
-
-// Refuses variables with a moving average: it has begun with the value from before, which an
-// assignment does not change.
-absl::Status CheckNoAverages(absl::Span<const proto::VariableLayout> variables) {
-  for (const proto::VariableLayout& variable : variables) {
-    ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(variable.rule()));
-    if (rule.slots.empty() || !rule.slots.back().starts_as_value) continue;
-    return absl::InvalidArgumentError(
-        "use_ema is true, and the averages would begin with other values than those of the file; "
-        "save a checkpoint without use_ema and go on from it with checkpoint.restore and "
-        "weights_only");
-  }
-  return absl::OkStatus();
 }
 
 std::map<std::string, WeightRename> RenamesOf(const InitFromSpec& init) {
@@ -88,7 +100,7 @@ std::map<std::string, WeightRename> RenamesOf(const InitFromSpec& init) {
   return renames;
 }
 
-void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMatches& matches) {
+void LogMatches(const WeightFile& file, const WeightMatches& matches) {
   const bool all = matches.missing.empty() && matches.mismatched.empty();
   Log(all ? LogLevel::kInfo : LogLevel::kWarning, "weights_initialized",
       {{"file", file.path},
@@ -101,23 +113,107 @@ void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMa
        {"left_over", matches.left_over.size()},
        {"left_over_names", Names(matches.left_over)},
        {"types_left_out", Names(file.left_out)}});
-  int64_t of_optimizer = 0;
-  for (const WeightEntry& entry : file.entries) {
-    if (entry.role == WeightRole::kOptimizer) ++of_optimizer;
-  }
-  if (of_optimizer == 0 || init.weights_only) return;
-  Log(LogLevel::kWarning, "optimizer_state_not_taken",
+}
+
+// Logs that the optimizer begins anew: as a warning if the file has something of an optimizer.
+void LogAnew(const WeightFile& file, const std::string& why) {
+  const auto of_optimizer =
+      std::count_if(file.entries.begin(), file.entries.end(),
+                    [](const WeightEntry& entry) { return entry.role == WeightRole::kOptimizer; });
+  Log(of_optimizer > 0 ? LogLevel::kWarning : LogLevel::kInfo, "optimizer_state_not_taken",
       {{"file", file.path},
        {"values", of_optimizer},
-       {"effect", "the optimizer begins anew"},
+       {"cause", why},
+       {"effect", "the optimizer begins anew, at step 0"},
        {"remedy", "set checkpoint.init_from.weights_only to true if that is meant"}});
+}
+
+// Returns whether the optimizer updates the variable and may find its slots in a file.
+bool IsTrained(const proto::VariableLayout& variable) {
+  return variable.rule().op() != "assign_add" && !variable.has_dynamic() &&
+         variable.replicas() == 0;
+}
+
+using Layouts = std::map<std::string, const proto::VariableLayout*>;
+
+// The matching of one file with the variables of a job.
+struct Matching {
+  const WeightFile& file;
+  std::vector<WantedWeight> wanted;
+  WeightMatches matches;
+  Layouts layouts;  // by name
+
+  const proto::VariableLayout& LayoutOf(const WeightMatch& match) const {
+    return *layouts.at(wanted[match.wanted].name);
+  }
+};
+
+// Finds the state of the optimizer for the variables that the file gives values, unless a variable
+// that is trained begins as new.
+absl::StatusOr<OptimizerStateSearch> FindState(const Matching& matching, const JobSpec& job,
+                                               absl::Span<const TrainedVariable> trained) {
+  std::set<std::string> without;
+  for (const auto& [name, layout] : matching.layouts) {
+    if (IsTrained(*layout)) without.insert(name);
+  }
+  for (const TrainedVariable& variable : trained) without.erase(variable.layout->name());
+  OptimizerStateSearch result;
+  if (!without.empty()) {
+    result.why_not = absl::StrCat("variables that are trained begin as new: ",
+                                  Names(std::vector<std::string>(without.begin(), without.end())));
+    return result;
+  }
+  const OptimizerSpec& optimizer = job.compile.optimizer;
+  std::optional<double> rate;
+  if (optimizer.schedule.class_name.empty()) rate = optimizer.learning_rate;
+  return FindOptimizerState(matching.file, trained, rate);
+}
+
+// Returns the content with which a slot begins beside what the file has, and which is not its
+// initial value; nothing if it is. A moving average begins as its variable. A row that the
+// optimizer has not missed any step of was last updated at `step`.
+std::optional<Tensor> BeginningOf(const SlotSpec& slot, const Tensor& value, int64_t step) {
+  if (slot.starts_as_value) return value;
+  if (slot.name != kLastStepSlot || step == 0) return std::nullopt;
+  Tensor steps(DType::kFloat32, ShapeOfSlot(slot, value.shape()));
+  const auto bits = static_cast<uint32_t>(step);
+  for (int64_t i = 0; i < steps.num_elements(); ++i) {
+    std::memcpy(steps.mutable_raw() + static_cast<size_t>(i) * sizeof(bits), &bits, sizeof(bits));
+  }
+  return steps;
+}
+
+// Sets the slots of the variables that begin with values of the file.
+absl::Status SetSlots(const WeightFile& file, absl::Span<const TrainedVariable> trained,
+                      const OptimizerState& state, PsControl& ps) {
+  std::map<std::pair<size_t, std::string>, const FoundSlot*> found;
+  for (const FoundSlot& slot : state.slots) found[{slot.variable, slot.slot}] = &slot;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    const proto::VariableLayout& layout = *trained[i].layout;
+    ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(layout.rule()));
+    for (const SlotSpec& slot : rule.slots) {
+      std::optional<Tensor> content;
+      if (const auto one = found.find({i, slot.name}); one != found.end()) {
+        ASSIGN_OR_RETURN(content, ReadSlot(file, trained[i], *one->second));
+      } else if (slot.starts_as_value || slot.name == kLastStepSlot) {
+        ASSIGN_OR_RETURN(const Tensor value, ReadMatch(file, trained[i].match, DType::kFloat32));
+        content = BeginningOf(slot, value, state.step);
+      }
+      if (!content.has_value()) continue;
+      const absl::Status set = ps.SetSlot(layout, slot.name, *content, ps.NextUpdate());
+      RETURN_IF_ERROR(
+          Annotate(set, absl::StrCat("slot ", slot.name, " of ", layout.name(), ", ", file.path)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const InitFromSpec& init,
+absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const JobSpec& job,
                                             absl::Span<const proto::VariableLayout> variables) {
-  const std::vector<WantedWeight> wanted = WantedOf(variables, file);
+  const InitFromSpec& init = job.checkpoint.init_from;
+  const std::vector<WantedWeight> wanted = WantedOf(variables, job, file);
   ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
   if (!matches.mismatched.empty() && !init.skip_mismatch) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -133,24 +229,26 @@ absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const InitFr
   return matches;
 }
 
-absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
+absl::Status CheckInitFrom(FileSystem& files, const JobSpec& job,
                            absl::Span<const proto::VariableLayout> variables) {
-  RETURN_IF_ERROR(CheckNoAverages(variables));
-  ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
+  ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, job.checkpoint.init_from.path));
   if (variables.empty()) return absl::OkStatus();
-  return MatchInitFrom(file, init, variables).status();
+  return MatchInitFrom(file, job, variables).status();
 }
 
-absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
-                         absl::Span<const proto::VariableLayout> variables, PsControl& ps) {
-  RETURN_IF_ERROR(CheckNoAverages(variables));
+absl::StatusOr<int64_t> InitWeights(FileSystem& files, const JobSpec& job,
+                                    absl::Span<const proto::VariableLayout> variables,
+                                    PsControl& ps) {
+  const InitFromSpec& init = job.checkpoint.init_from;
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
-  const std::vector<WantedWeight> wanted = WantedOf(variables, file);
-  ASSIGN_OR_RETURN(const WeightMatches matches, MatchInitFrom(file, init, variables));
-  std::map<std::string, const proto::VariableLayout*> layouts;
-  for (const proto::VariableLayout& variable : variables) layouts[variable.name()] = &variable;
-  for (const WeightMatch& match : matches.matched) {
-    const proto::VariableLayout& variable = *layouts.at(wanted[match.wanted].name);
+  Matching matching{file, WantedOf(variables, job, file), {}, {}};
+  ASSIGN_OR_RETURN(matching.matches, MatchInitFrom(file, job, variables));
+  for (const proto::VariableLayout& variable : variables) {
+    if (!variable.has_dynamic()) matching.layouts[variable.name()] = &variable;
+  }
+  std::vector<TrainedVariable> trained;
+  for (const WeightMatch& match : matching.matches.matched) {
+    const proto::VariableLayout& variable = matching.LayoutOf(match);
     ASSIGN_OR_RETURN(const Tensor value,
                      ReadMatch(file, match, static_cast<DType>(variable.dtype())));
     // ClusterCoordinator::Assign would wait for a recovery checkpoint, and there is none before the
@@ -158,9 +256,21 @@ absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
     const absl::Status set =
         ps.Change(variable, {proto::CHANGE_SET, std::nullopt, value}, ps.NextUpdate());
     RETURN_IF_ERROR(Annotate(set, absl::StrCat("variable ", variable.name(), " of ", file.path)));
+    if (IsTrained(variable)) trained.push_back({&variable, match});
   }
-  LogMatches(file, init, matches);
-  return absl::OkStatus();
+  LogMatches(file, matching.matches);
+  OptimizerStateSearch search;
+  if (!init.weights_only) {
+    ASSIGN_OR_RETURN(search, FindState(matching, job, trained));
+    if (!search.state.has_value()) LogAnew(file, search.why_not);
+  }
+  const OptimizerState state = search.state.value_or(OptimizerState());
+  RETURN_IF_ERROR(SetSlots(file, trained, state, ps));
+  if (search.state.has_value()) {
+    Log(LogLevel::kInfo, "optimizer_state_taken",
+        {{"file", file.path}, {"steps", state.step}, {"slots", state.slots.size()}});
+  }
+  return state.step;
 }
 
 }  // namespace cohort

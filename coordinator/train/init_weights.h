@@ -2,7 +2,8 @@
 
 // A training that begins with the weights of another program's file (checkpoint.init_from). The
 // file's values are matched with the model's variables (common/formats/weights/match_weights.h) and
-// assigned to them. The optimizer begins anew.
+// assigned to them, and what the optimizer kept beside them (optimizer_state.h) becomes the slots
+// of the variables and the number of steps.
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,21 +21,24 @@ namespace cohort {
 // matches' `wanted` counts the variables without those of dynamic tables. Errors: those of
 // MatchWeights; INVALID_ARGUMENT for a file that fits no variable, and, without skip_mismatch, for
 // values of other shapes, listing all of them.
-absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const InitFromSpec& init,
+absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const JobSpec& job,
                                             absl::Span<const proto::VariableLayout> variables);
 
 // Checks, before any task is needed, that the file can be read and fits the variables, as far as
 // these are known; with none of them only the file is looked at. Errors: those of InitWeights.
-absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
+absl::Status CheckInitFrom(FileSystem& files, const JobSpec& job,
                            absl::Span<const proto::VariableLayout> variables);
 
-// Sets the variables to the file's values, in their homes alone: a recovery that follows puts the
-// variables back to what they were, and then the caller begins again. Logs which variables were
-// matched and which have no value, and which values are left over. Errors: those of
-// OpenWeights and MatchWeights; INVALID_ARGUMENT for a file that fits no variable, for variables
-// with a moving average (use_ema), and, without skip_mismatch, for values of other shapes, listing
+// Sets the variables to the values of the file that checkpoint.init_from names, and, without
+// weights_only, the slots of the optimizer to what the file has of them, all or none. All is set in
+// the variables' homes alone: a recovery that follows puts them back to what they were, and then
+// the caller begins again. Returns the number of steps that the optimizer has made: 0 if it begins
+// anew. Logs which variables were matched and which have no value, which values are left over, and
+// whether the optimizer goes on. Errors: those of OpenWeights and MatchWeights; INVALID_ARGUMENT
+// for a file that fits no variable, and, without skip_mismatch, for values of other shapes, listing
 // all of them; those of PsControl::Change.
-absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
-                         absl::Span<const proto::VariableLayout> variables, PsControl& ps);
+absl::StatusOr<int64_t> InitWeights(FileSystem& files, const JobSpec& job,
+                                    absl::Span<const proto::VariableLayout> variables,
+                                    PsControl& ps);
 
 }  // namespace cohort

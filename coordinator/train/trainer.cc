@@ -228,11 +228,13 @@ absl::Status Trainer::RestoreCheckpoint() {
       ASSIGN_OR_RETURN(progress, checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
     }
     if (progress.has_value()) progress_->SetProgress(*progress, checkpoints_.latest());
-    const InitFromSpec& init = job_.checkpoint.init_from;
-    const bool initialized = !progress.has_value() && !init.path.empty();
+    const bool initialized = !progress.has_value() && !job_.checkpoint.init_from.path.empty();
     if (initialized) {
-      RETURN_IF_ERROR(Annotate(InitWeights(world_.files, init, plan_.variables, coordinator_.ps()),
-                               InitFromKey(job_)));
+      const absl::StatusOr<int64_t> steps =
+          InitWeights(world_.files, job_, plan_.variables, coordinator_.ps());
+      RETURN_IF_ERROR(Annotate(steps.status(), InitFromKey(job_)));
+      // The optimizer goes on with its steps, and the job begins its epochs and its data anew.
+      progress_->SetProgress({.global_step = *steps}, "");
     }
     const bool changed = progress.has_value() || initialized;
     // Not before the variables have the values that the progress tells. A process that is

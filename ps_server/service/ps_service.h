@@ -124,6 +124,10 @@ class PsService : public std::enable_shared_from_this<PsService> {
   // that is not higher than the last one.
   Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
                                        absl::Span<VariableSlice* const> shards);
+  // Sets a slot of whole slices by an Assign call, which must have an update number. A slice
+  // ignores an update number that is not higher than the last one.
+  Answer<proto::AssignResponse> SetSlots(const Envelope<proto::AssignRequest>& request,
+                                         absl::Span<VariableSlice* const> shards);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
   Answer<proto::WriteShardResponse> WriteShard(const Envelope<proto::WriteShardRequest>& request);
   Answer<proto::RestoreShardResponse> RestoreShard(

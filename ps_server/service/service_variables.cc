@@ -69,6 +69,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
     return Envelope<proto::AssignResponse>();
   }
   for (const VariableSlice* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
+  if (!header.slot().empty()) return SetSlots(request, shards);
   if (header.update() != 0) return Change(request, shards);
   if (header.op() != proto::CHANGE_SET || header.ids_size() != 0) {
     return absl::InvalidArgumentError(

@@ -162,6 +162,13 @@ class VariableSlice {
   // was made before. Errors: those of the gate; the slice is then unchanged.
   absl::StatusOr<bool> Change(const ValueChange& change, PayloadCursor& operand, AskGate gate);
 
+  // Replaces the slot number `slot` of the update rule by the next bytes of the cursor, as many as
+  // the slot has. The value, the other slots, the version and the applied set stay unchanged.
+  // `update` is a number as ValueChange::update. Returns false, and changes nothing, if a change
+  // with the same or a higher number was made before. Errors: those of the gate; the slice is then
+  // unchanged.
+  absl::StatusOr<bool> SetSlot(size_t slot, uint64_t update, PayloadCursor& content, AskGate gate);
+
   // Replaces the value by the next num_bytes() of the cursor. Slots, version and applied set stay
   // unchanged. `admit` checks the request under the slice's lock. Errors: those of `admit`; the
   // slice is then unchanged.

@@ -84,13 +84,22 @@ TEST(InitFrom, AnotherShapeIsAnErrorUnlessItIsSkipped) {
   EXPECT_EQ(turned.code, kExitOk) << turned.error;
 }
 
-TEST(InitFrom, AveragesWouldBeginWithOtherValues) {
-  DaemonSim sim(1, 1, 1, kStill);
+// The average moves from its beginning, which is not the initial value that the variable had
+// before.
+TEST(InitFrom, AMovingAverageBeginsAsItsVariable) {
+  DaemonSim sim(1, 2, 1, kStill);
   WriteWeights(sim, {{"dense/kernel", Ramp({784, 10})}, {"dense/bias", Ramp({10})}});
+  testing::internal::CaptureStderr();
   const CoordinatorDaemon::Result result =
-      sim.Run({R"(compile.optimizer={"class_name": "SGD", "config": {"use_ema": true}})"});
-  EXPECT_NE(result.code, kExitOk);
-  EXPECT_THAT(result.error, HasSubstr("use_ema"));
+      sim.Run({R"(compile.optimizer={"class_name": "SGD", "config": {"learning_rate": 0.0,
+                  "use_ema": true, "ema_from_start": true}})"});
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(result.code, kExitOk) << result.error << said;
+  EXPECT_THAT(said, HasSubstr("optimizer_state_not_taken"));
+  EXPECT_THAT(said, HasSubstr("cause=\"the file has no state of an optimizer\""));
+  const std::vector<float> average =
+      ValueIn(sim, SummaryOf(result)["checkpoint"], "dense/kernel/.OPTIMIZER_SLOT/sgd/average");
+  EXPECT_THAT(average, testing::Pointwise(testing::FloatNear(1e-6F), ValuesOf(Ramp({784, 10}))));
 }
 
 TEST(InitFrom, TheVersionOfKerasThatTheModelWasTakenAsIsLoggedOnce) {

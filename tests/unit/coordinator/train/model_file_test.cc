@@ -54,10 +54,10 @@ void ExpectAllWeights(MemoryFileSystem& disk, const JobSpec& job) {
   cluster.workers = {0};
   const absl::StatusOr<Plan> plan = MakeOfflinePlan(job, cluster);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_TRUE(CheckInitFrom(disk, job.checkpoint.init_from, plan->variables).ok());
+  EXPECT_TRUE(CheckInitFrom(disk, job, plan->variables).ok());
   const auto file = OpenWeights(disk, job.checkpoint.init_from.path);
   ASSERT_TRUE(file.ok()) << file.status();
-  const auto matches = MatchInitFrom(*file, job.checkpoint.init_from, plan->variables);
+  const auto matches = MatchInitFrom(*file, job, plan->variables);
   ASSERT_TRUE(matches.ok()) << matches.status();
   EXPECT_THAT(matches->matched, SizeIs(plan->variables.size()));
   EXPECT_THAT(matches->missing, IsEmpty());

@@ -11,6 +11,14 @@ namespace {
 
 constexpr int kCases = 500;
 
+// A request that sets the slot of slice 1.
+Envelope<proto::AssignRequest> SlotOfA() {
+  auto request = AssignOf({{1, Tensor::Zeros(DType::kFloat32, Shape{6, 5})}});
+  request.header.set_slot("velocity");
+  request.header.set_update(9);
+  return request;
+}
+
 std::vector<std::pair<std::string, Message>> ValidRequests(const std::string& prefix) {
   const Tensor values(DType::kFloat32, Shape{6, 5});
   std::vector<std::pair<std::string, Message>> requests;
@@ -30,6 +38,7 @@ std::vector<std::pair<std::string, Message>> ValidRequests(const std::string& pr
   add("Push", Pack(PushRowsOf({.closure = 10},
                               {{1, {3, 0, 3}, Tensor::Zeros(DType::kFloat32, Shape{3, 5})}})));
   add("Assign", Pack(AssignOf({{1, Tensor::Zeros(DType::kFloat32, Shape{6, 5})}})));
+  add("Assign", Pack(SlotOfA()));
   Envelope<proto::FenceRequest> fence;
   fence.header.set_epoch(kTestEpoch);
   fence.header.add_worker_incarnations(1);
