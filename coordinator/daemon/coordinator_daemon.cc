@@ -312,7 +312,6 @@ std::string CoordinatorDaemon::Place() const {
 
 absl::Status CoordinatorDaemon::ProbeOutputs() const {
   const JobSpec& job = options_.job;
-  const std::string& onnx = job.export_to.onnx;
   const bool recovers =
       job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
   const auto probe = [&](auto how, const std::string& path, absl::string_view remedy) {
@@ -328,7 +327,11 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
   RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
                         "recovery.directory: name one that can be written to, or set "
                         "recovery.enabled=false"));
-  return probe(ProbeFile, onnx, "export.onnx: name a path that can be written to");
+  for (const auto& [key, path] : job.export_to.Files()) {
+    RETURN_IF_ERROR(
+        probe(ProbeFile, path, absl::StrCat(key, ": name a path that can be written to")));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {

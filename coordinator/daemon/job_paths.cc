@@ -1,6 +1,7 @@
 #include "coordinator/daemon/job_paths.h"
 
 #include <functional>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -145,13 +146,18 @@ std::vector<OutputDirectory> OutputDirectories(const JobPlaces& places) {
   return directories;
 }
 
-// Returns the files that the job's export writes: the model, and beside it a file for the values of
-// a large model.
+// Returns the files that the job's exports write: those that it names, and beside an ONNX model a
+// file for the values of a large model.
 std::vector<NamedPath> ExportFiles(const JobPlaces& places) {
+  std::vector<NamedPath> files;
+  for (const auto& [key, path] : places.job.export_to.Files()) {
+    files.push_back({KeyOf(places, key), path});
+  }
   const std::string& onnx = places.job.export_to.onnx;
-  if (onnx.empty()) return {};
-  const std::string name = KeyOf(places, "export.onnx");
-  return {{name, onnx}, {name, absl::StrCat(onnx, ".data")}};
+  if (!onnx.empty()) {
+    files.push_back({KeyOf(places, "export.onnx"), absl::StrCat(onnx, ".data")});
+  }
+  return files;
 }
 
 // Adds a problem if `file` lies in a directory to which the job writes, and has a name that the job
@@ -165,15 +171,23 @@ void CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
                                   " names, are written and removed; name another directory"));
 }
 
+// Adds a problem if two exports would write the same file.
+void CheckDiffers(const NamedPath& file, const NamedPath& other,
+                  std::vector<std::string>& problems) {
+  if (!FilePlace(file.path).IsSame(FilePlace(other.path))) return;
+  problems.push_back(absl::StrCat(file.name, ": '", file.path, "' is the file that ", other.name,
+                                  " writes; name a file of its own"));
+}
+
 // Adds a problem if the export would overwrite an input of the job, or needs a file where a
 // directory has to be.
-void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
+void CheckExport(const NamedPath& file, const std::vector<NamedPath>& inputs,
                  const std::vector<OutputDirectory>& directories,
                  std::vector<std::string>& problems) {
-  const FilePlace place(onnx.path);
+  const FilePlace place(file.path);
   for (const NamedPath& input : inputs) {
     if (input.path.empty() || !place.IsSame(FilePlace(input.path))) continue;
-    problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' is the file '", input.path,
+    problems.push_back(absl::StrCat(file.name, ": '", file.path, "' is the file '", input.path,
                                     "' that ", input.name,
                                     " names, and the job reads it; name a file of its own"));
     return;
@@ -182,7 +196,7 @@ void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
     if (output.directory.path.empty()) continue;
     const FilePlace directory(output.directory.path);
     if (!place.IsSame(directory) && !directory.IsBelow(place)) continue;
-    problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' has to be a directory for ",
+    problems.push_back(absl::StrCat(file.name, ": '", file.path, "' has to be a directory for ",
                                     output.directory.name, " '", output.directory.path,
                                     "'; name a file of its own"));
     return;
@@ -210,8 +224,8 @@ std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environm
       {KeyOf(places, "checkpoint.directory"), job.checkpoint.directory},
       {KeyOf(places, "checkpoint.restore"), job.checkpoint.restore},
       {KeyOf(places, "checkpoint.init_from"), job.checkpoint.init_from.path},
-      {KeyOf(places, "recovery.directory"), job.recovery.directory},
-      {KeyOf(places, "export.onnx"), job.export_to.onnx}};
+      {KeyOf(places, "recovery.directory"), job.recovery.directory}};
+  for (const auto& [key, path] : job.export_to.Files()) paths.push_back({KeyOf(places, key), path});
   for (NamedPath& file : DataFiles(places)) paths.push_back(std::move(file));
   if (SearchesMnist(job.data)) {
     paths.push_back({"COHORT_DATA_DIR", environment("COHORT_DATA_DIR").value_or("")});
@@ -245,15 +259,20 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
         CheckDirectoryAgainst(output, input, problems);
       }
     }
-    for (const NamedPath& onnx : exports) CheckDirectoryAgainst(output, onnx, problems);
+    for (const NamedPath& file : exports) CheckDirectoryAgainst(output, file, problems);
   }
-  for (const NamedPath& onnx : exports) {
-    if (const absl::Status writable = CheckFilePath(onnx.path); !writable.ok()) {
-      problems.push_back(absl::StrCat(onnx.name, ": ", writable.message(),
+  std::set<std::string> unusable;  // keys with a problem; another file of the key would have it too
+  for (size_t i = 0; i < exports.size(); ++i) {
+    const NamedPath& file = exports[i];
+    if (unusable.contains(file.name)) continue;
+    if (const absl::Status writable = CheckFilePath(file.path); !writable.ok()) {
+      problems.push_back(absl::StrCat(file.name, ": ", writable.message(),
                                       "; name a path that can be written to"));
-      break;  // the second file would have the same problem
+      unusable.insert(file.name);
+      continue;
     }
-    CheckExport(onnx, inputs, directories, problems);
+    CheckExport(file, inputs, directories, problems);
+    for (size_t other = 0; other < i; ++other) CheckDiffers(file, exports[other], problems);
   }
   return problems;
 }
