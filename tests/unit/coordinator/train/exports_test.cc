@@ -1,5 +1,5 @@
 // The files in which a trained model goes out, beside what Keras 2.15 and 3.15 wrote of the same
-// models (tests/golden/models/pack_files.py, pack_restore.py).
+// models (tests/golden/models/pack_files.py, pack_restore.py, make_parts.py).
 
 #include "coordinator/train/exports.h"
 
@@ -143,7 +143,9 @@ TEST_P(ExportsOfSavedModels, AreWhatKerasWrote) {
   const auto& [pack, path] = GetParam();
   MemoryFileSystem disk;
   Unpack(pack, disk);
-  const size_t inputs = absl::StartsWith(pack, "saved") ? 3 : 2;
+  const size_t inputs = absl::StartsWith(pack, "saved")   ? 3
+                        : absl::StartsWith(pack, "parts") ? 1
+                                                          : 2;
   const auto job = Parse(disk, {{"keras", path}}, inputs,
                          {{"keras", "/out/m.keras"},
                           {"weights_h5", "/out/m.weights.h5"},
@@ -184,6 +186,8 @@ TEST_P(ExportsOfSavedModels, AreWhatKerasWrote) {
 INSTANTIATE_TEST_SUITE_P(All, ExportsOfSavedModels,
                          testing::Values(std::make_pair("saved_models.zip", "3.15.1/m.keras"),
                                          std::make_pair("saved_models.zip", "2.15.0/m.keras"),
+                                         std::make_pair("parts.zip", "3.15.1/m.keras"),
+                                         std::make_pair("parts.zip", "2.15.0/m.keras"),
                                          std::make_pair("restore_k3.15.zip", "m.keras"),
                                          std::make_pair("restore_k2.15.zip", "m.keras")));
 
