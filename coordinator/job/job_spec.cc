@@ -238,6 +238,7 @@ void ReadExport(ObjectReader& reader, ExportSpec& export_to) {
   ReadExportPath("keras", ".keras", reader, &export_to.keras);
   ReadExportPath("weights_h5", ".weights.h5", reader, &export_to.weights_h5);
   ReadExportPath("safetensors", ".safetensors", reader, &export_to.safetensors);
+  reader.String("tf_checkpoint", &export_to.tf_checkpoint);
 }
 
 // Reads the section `model`, whose class form is in its place.
@@ -299,6 +300,12 @@ std::vector<ExportSpec::File> ExportSpec::Files() const {
                              {"export.keras", keras},
                              {"export.weights_h5", weights_h5},
                              {"export.safetensors", safetensors}};
+  if (!tf_checkpoint.empty()) {
+    // TensorFlow's names of the files of a checkpoint.
+    for (const char* const ending : {".index", ".data-00000-of-00001"}) {
+      files.push_back({"export.tf_checkpoint", absl::StrCat(tf_checkpoint, ending)});
+    }
+  }
   files.erase(std::remove_if(files.begin(), files.end(),
                              [](const File& file) { return file.path.empty(); }),
               files.end());

@@ -97,6 +97,7 @@ struct ExportSpec {
   std::string keras;
   std::string weights_h5;
   std::string safetensors;
+  std::string tf_checkpoint;  // the prefix of the checkpoint's files
 
   // A file that the job writes, and the key that names it, such as "export.onnx".
   struct File {

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
+#include "common/checkpoint/tracked_checkpoint.h"
 #include "common/formats/safetensors.h"
 #include "common/formats/weights/keras_writer.h"
 #include "coordinator/model/onnx_export.h"
@@ -35,6 +37,19 @@ class Writer {
   absl::Status WeightsH5(const std::string& path) {
     ASSIGN_OR_RETURN(const std::vector<KerasGroup> groups, ReadGroups());
     return WriteKerasWeights(files_, path, groups);
+  }
+
+  absl::Status TfCheckpoint() {
+    ASSIGN_OR_RETURN(const std::vector<WeightGroup> groups,
+                     KerasWeightGroups(job_.model, model_.variables));
+    std::vector<TrackedVariable> tracked;
+    for (const WeightGroup& group : groups) {
+      for (const std::string& variable : group.variables) {
+        const std::string attribute = variable.substr(variable.rfind('/') + 1);
+        tracked.push_back({variable, absl::StrCat(group.tracked, "/", attribute)});
+      }
+    }
+    return WriteTrackedCheckpoint(files_, job_.export_to.tf_checkpoint, tracked, read_);
   }
 
   absl::Status Safetensors(const std::string& path) {
@@ -71,7 +86,7 @@ absl::Status CheckOne(const std::string& key, const JobSpec& job, const Exported
   if (key == "export.onnx") return PlanOnnxExport(model.predict).status();
   if (key == "export.safetensors") return absl::OkStatus();
   RETURN_IF_ERROR(KerasWeightGroups(job.model, model.variables).status());
-  if (key == "export.weights_h5") return absl::OkStatus();
+  if (key != "export.keras") return absl::OkStatus();
   return KerasTextsOf(job.model, model.predict, absl::UnixEpoch()).status();
 }
 
@@ -87,17 +102,21 @@ absl::Status CheckExports(const JobSpec& job, const ExportedModel& model) {
 absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedModel& model,
                           ReadWhole read, absl::Time now) {
   Writer writer(files, job, model, read);
-  for (const auto& [key, path] : job.export_to.Files()) {
+  const ExportSpec& to = job.export_to;
+  const auto run = [&](const char* key, const std::string& path, auto write) {
+    if (path.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(Annotate(files.MakeDirectories(DirectoryOf(path)), key));
     // What an earlier process was writing when it was killed.
-    if (key != "export.onnx") RemoveTemporaries(files, path);
-    const absl::Status written = key == "export.onnx"         ? writer.Onnx(path)
-                                 : key == "export.keras"      ? writer.Keras(path, now)
-                                 : key == "export.weights_h5" ? writer.WeightsH5(path)
-                                                              : writer.Safetensors(path);
-    RETURN_IF_ERROR(Annotate(written, key));
-  }
-  return absl::OkStatus();
+    RemoveTemporaries(files, path);
+    return Annotate(write(), key);
+  };
+  RETURN_IF_ERROR(run("export.onnx", to.onnx, [&] { return writer.Onnx(to.onnx); }));
+  RETURN_IF_ERROR(run("export.keras", to.keras, [&] { return writer.Keras(to.keras, now); }));
+  RETURN_IF_ERROR(
+      run("export.weights_h5", to.weights_h5, [&] { return writer.WeightsH5(to.weights_h5); }));
+  RETURN_IF_ERROR(run("export.safetensors", to.safetensors,
+                      [&] { return writer.Safetensors(to.safetensors); }));
+  return run("export.tf_checkpoint", to.tf_checkpoint, [&] { return writer.TfCheckpoint(); });
 }
 
 }  // namespace cohort

@@ -20,6 +20,9 @@ struct WeightGroup {
   std::string path;  // empty: the model itself
   std::string name;  // of the layer; empty in files of Keras 2, which have no names
   std::vector<std::string> variables;
+  // The way to the layer in Keras 2's object graph of the model (tracked_checkpoint.h):
+  // "layer_with_weights-0/cell". It counts the layers that have weights.
+  std::string tracked;
 };
 
 // Returns the groups of a model in the order of its layers. `variables` are the names of the
