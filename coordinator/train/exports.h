@@ -29,9 +29,9 @@ absl::Status CheckExports(const JobSpec& job, const ExportedModel& model);
 // Returns the whole value of a variable.
 using ReadWhole = absl::FunctionRef<absl::StatusOr<Tensor>(const std::string& variable)>;
 
-// Writes the files and their directories. `now` is the time that an archive names. Except for ONNX,
-// the values of a file are in memory at once. Errors: those of CheckExports, of `read` and of the
-// file system, with the key.
+// Writes the files and their directories. `now` is the time that an archive names. All
+// values of a Keras or safetensors file are in memory at once. Errors: those of CheckExports, of
+// `read` and of the file system, with the key.
 absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedModel& model,
                           ReadWhole read, absl::Time now);
 
