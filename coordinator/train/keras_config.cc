@@ -55,19 +55,21 @@ class Keras3Writer {
   // Adds to a layer's form what Keras 3 needs to find its class, and does so for the layers in it.
   void WriteLayer(ordered_json& form) {
     const std::string type = form.at(kClass);
-    ordered_json& config = form.at(kConfig);
+    const std::string name = form.at(kConfig).at("name");
     const bool is_model = type == "Sequential" || type == "Functional";
+    const bool is_operation = form.contains(kModule);
+    // An ordered object moves its values when a key is added, so the config is taken afterwards.
     form["registered_name"] = nullptr;
-    if (form.contains(kModule)) {
-      WriteOperation(type, form);
-    } else {
-      form[kModule] = is_model ? ModuleOf(type, /*is_keras2=*/false) : "keras.layers";
-      Adapt(type, config);
-    }
     if (form.contains("inbound_nodes")) {
-      form["name"] = config.at("name");
+      form["name"] = name;
       CompleteTensors(form["inbound_nodes"]);
     }
+    if (is_operation) return WriteOperation(type, form);
+    form[kModule] = is_model ? ModuleOf(type, /*is_keras2=*/false) : "keras.layers";
+    ordered_json& config = form.at(kConfig);
+    Adapt(type, name, config);
+    // Keras writes the name under which it exports this class, and names the group after the class.
+    if (type == "GroupedQueryAttention") form[kClass] = "GroupQueryAttention";
     for (const char* const key : {"layer", "backward_layer", "cell"}) {
       if (config.contains(key)) WriteLayer(config[key]);
     }
@@ -84,8 +86,7 @@ class Keras3Writer {
   }
 
   // Changes what Keras 3 writes otherwise, and refuses what it does not have.
-  void Adapt(const std::string& type, ordered_json& config) {
-    const std::string name = config.at("name");
+  void Adapt(const std::string& type, const std::string& name, ordered_json& config) {
     if (type == "EmbeddingBag") {
       Refuse(absl::StrCat("layer '", name, "' is an EmbeddingBag, which Keras does not have"));
     } else if (type == "UpSampling1D" && config.contains("size") && config["size"].is_array()) {
@@ -104,7 +105,7 @@ class Keras3Writer {
   void Refuse(const std::string& cause) {
     if (!status_.ok()) return;
     status_ = absl::InvalidArgumentError(absl::StrCat(
-        cause, "; leave the key out, export.onnx and export.safetensors have any model"));
+        cause, "; leave the key out, export.onnx and export.safetensors can have the model"));
   }
 
   // Keras needs a shape and a type to read a tensor's name, and then uses the name alone.
@@ -118,7 +119,7 @@ class Keras3Writer {
     for (ordered_json& item : value) CompleteTensors(item);
   }
 
-  absl::Status status_;
+  absl::Status status_;  // the first refusal
 };
 
 // Returns what Keras wrote, as the archive has it: with a module, and without what metadata.json

@@ -15,7 +15,7 @@ KERAS_3 = keras.__version__ >= "3"
 
 def build():
     x = keras.Input((6, 4), name="x")
-    y = L.RNN([L.LSTMCell(3), L.GRUCell(2), L.LSTMCell(2)], return_sequences=True)(x)
+    y = L.RNN([L.GRUCell(3), L.LSTMCell(2), L.LSTMCell(2)], return_sequences=True)(x)
     y = L.RNN(L.SimpleRNNCell(3), return_sequences=True)(y)
     y = L.Bidirectional(L.GRU(2, return_sequences=True), merge_mode="sum", name="both")(y)
     y = L.MultiHeadAttention(2, 2)(y, y)
