@@ -1,11 +1,11 @@
 #pragma once
 
 // A checkpoint of a model's variables with TensorFlow's object graph (object_graph.h), which Keras
-// 2 restores by its own calls: model.load_weights(prefix), and tf.train.Checkpoint(model=model) or
-// tf.train.Checkpoint(model), whose restore(prefix).assert_consumed() holds. The root of the graph
-// has the model under the name "model", the counter "save_counter", and the model's own edges once
-// more, so that the root may be the model as well. TensorFlow finds a variable by the names of the
-// edges, and takes the key that the graph gives.
+// 2 restores by its own calls: model.load_weights(prefix), and tf.train.Checkpoint(model=model),
+// whose restore(prefix).assert_consumed() holds. The root of the graph has the model under the name
+// "model", the counter "save_counter", and the model's own edges once more, so that the root may be
+// the model as well. TensorFlow finds a variable by the names of the edges, and takes the key that
+// the graph gives.
 
 #include <string>
 

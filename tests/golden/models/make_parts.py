@@ -26,7 +26,7 @@ def build():
     outer_in = keras.Input((6, 2))
     outer = keras.Model(outer_in, L.Add()([inner(outer_in), outer_in]), name="outer")
     y = outer(y)
-    y = L.TimeDistributed(keras.Sequential([keras.Input((2,)), L.Dense(3), L.BatchNormalization()]), name="steps")(y)
+    y = L.TimeDistributed(L.Dense(3, name="step"), name="steps")(y)
     z = L.SeparableConv1D(3, 2, padding="same")(y)
     y = L.Add()([y + 1.0, z])
     y = L.AdditiveAttention()([y, y])
