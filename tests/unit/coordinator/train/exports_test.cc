@@ -274,6 +274,8 @@ json ConfigOf(const json& model) {
       [&](const std::string& name) -> absl::StatusOr<Tensor> { return values.at(name); },
       absl::UnixEpoch());
   EXPECT_TRUE(written.ok()) << written;
+  std::ofstream(absl::StrCat(testing::TempDir(), "cohort_handwritten.keras"), std::ios::binary)
+      << *ReadFile(disk, "/out/m.keras");
   return json::parse(MembersOf(disk, "/out/m.keras").at("config.json"));
 }
 
