@@ -1,17 +1,13 @@
-#include <leveldb/env.h>
-#include <leveldb/options.h>
-#include <leveldb/table_builder.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
+#include "common/checkpoint/index_bytes.h"
 #include "common/checkpoint/slice_box.h"
 
 namespace cohort {
@@ -43,26 +39,6 @@ absl::Status CheckSlice(const BundleTensor& tensor, RowRange rows) {
   }
   return absl::OkStatus();
 }
-
-using EntryMap = std::map<std::string, proto::BundleEntryProto>;
-
-// A file in memory, to which LevelDB's TableBuilder writes. An index is small, so it is built in
-// memory and then written to disk at once. Thread-compatible.
-class StringFile final : public leveldb::WritableFile {
- public:
-  const std::string& bytes() const { return bytes_; }
-
-  leveldb::Status Append(const leveldb::Slice& data) override {
-    bytes_.append(data.data(), data.size());
-    return leveldb::Status::OK();
-  }
-  leveldb::Status Close() override { return leveldb::Status::OK(); }
-  leveldb::Status Flush() override { return leveldb::Status::OK(); }
-  leveldb::Status Sync() override { return leveldb::Status::OK(); }
-
- private:
-  std::string bytes_;
-};
 
 // Returns the number of rows of the whole tensor to which the slice belongs.
 int64_t RowsOf(const proto::SavedSlice& slice) {
@@ -142,7 +118,7 @@ proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
 // Adds the index entries of one tensor: the entry of the tensor and, unless the tensor was saved
 // whole, an entry for each slice.
 absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSlice* const> slices,
-                       EntryMap& entries) {
+                       IndexEntries& entries) {
   const proto::SavedSlice& first = *slices[0];
   if (slices.size() == 1 && IsWhole(first)) {
     entries[name] = LocatedEntryOf(first, first.full_dims());
@@ -176,7 +152,7 @@ absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSli
 
 // Returns the index entries of all slices. Slices are ordered by their rows, not by the order in
 // which tasks reported them, so the same slices always give the same index.
-absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, int num_shards) {
+absl::StatusOr<IndexEntries> EntriesOf(absl::Span<const proto::SavedSlice> slices, int num_shards) {
   std::map<std::string, std::map<std::pair<int64_t, size_t>, const proto::SavedSlice*>> by_tensor;
   for (size_t i = 0; i < slices.size(); ++i) {
     RETURN_IF_ERROR(Annotate(CheckSavedSlice(slices[i], num_shards),
@@ -185,7 +161,7 @@ absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, i
     // both stay in the map and are both checked.
     by_tensor[slices[i].tensor()][{slices[i].row_begin(), i}] = &slices[i];
   }
-  EntryMap entries;
+  IndexEntries entries;
   for (const auto& [name, ordered] : by_tensor) {
     std::vector<const proto::SavedSlice*> of_tensor;
     for (const auto& [key, slice] : ordered) of_tensor.push_back(slice);
@@ -215,23 +191,6 @@ absl::Status CheckShardsExist(FileSystem& files, const std::string& prefix, int 
     }
   }
   return absl::OkStatus();
-}
-
-std::string BuildTable(const EntryMap& entries, int num_shards) {
-  proto::BundleHeaderProto header;
-  header.set_num_shards(num_shards);
-  header.mutable_version()->set_producer(kBundleVersion);
-  leveldb::Options options;
-  // The index is not compressed, as in a checkpoint that TensorFlow writes.
-  options.compression = leveldb::kNoCompression;
-  options.block_size = kIndexBlockBytes;
-  StringFile file;
-  leveldb::TableBuilder builder(options, &file);
-  builder.Add(leveldb::Slice(), header.SerializeAsString());
-  for (const auto& [key, entry] : entries) builder.Add(key, entry.SerializeAsString());
-  const leveldb::Status status = builder.Finish();
-  COHORT_CHECK(status.ok(), "a table in memory cannot fail");
-  return file.bytes();
 }
 
 }  // namespace
@@ -343,12 +302,12 @@ absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_sh
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", num_shards, " data shards; use 1 to ", kBundleShardsMax));
   }
-  absl::StatusOr<EntryMap> entries = EntriesOf(slices, num_shards);
+  absl::StatusOr<IndexEntries> entries = EntriesOf(slices, num_shards);
   RETURN_IF_ERROR(Annotate(entries.status(), path));
   // The data shards are checked before the index is written, because the index makes the checkpoint
   // complete.
   RETURN_IF_ERROR(CheckShardsExist(files, prefix, num_shards, slices));
-  return WriteFileAtomically(files, path, BuildTable(*entries, num_shards));
+  return WriteFileAtomically(files, path, IndexBytes(*entries, num_shards));
 }
 
 }  // namespace cohort

@@ -70,4 +70,19 @@ absl::StatusOr<std::vector<std::string>> DecodeStringTensor(absl::string_view by
   return strings;
 }
 
+EncodedString EncodeStringTensor(absl::string_view text) {
+  EncodedString encoded;
+  uint64_t length = text.size();
+  for (; length >= 0x80; length >>= 7) encoded.bytes.push_back(static_cast<char>(length | 0x80));
+  encoded.bytes.push_back(static_cast<char>(length));
+  const uint32_t of_lengths = ExtendBy(0, text.size(), text.size() > UINT32_MAX ? 8 : 4);
+  const uint32_t masked = MaskCrc32c(of_lengths);
+  for (size_t i = 0; i < kChecksumBytes; ++i) {
+    encoded.bytes.push_back(static_cast<char>(masked >> (8 * i)));
+  }
+  encoded.bytes.append(text.data(), text.size());
+  encoded.crc32c = ExtendCrc32c(ExtendBy(of_lengths, masked, kChecksumBytes), text);
+  return encoded;
+}
+
 }  // namespace cohort

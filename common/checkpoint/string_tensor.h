@@ -21,4 +21,11 @@ inline constexpr int64_t kStringTensorBytesMax = 256 << 20;
 absl::StatusOr<std::vector<std::string>> DecodeStringTensor(absl::string_view bytes, int64_t count,
                                                             uint32_t crc32c);
 
+// A scalar of one string as it stands in a data shard, and the checksum of its entry.
+struct EncodedString {
+  std::string bytes;
+  uint32_t crc32c = 0;
+};
+EncodedString EncodeStringTensor(absl::string_view text);
+
 }  // namespace cohort

@@ -358,7 +358,6 @@ std::string CoordinatorDaemon::Place() const {
 
 absl::Status CoordinatorDaemon::ProbeOutputs() const {
   const JobSpec& job = options_.job;
-  const std::string& onnx = job.export_to.onnx;
   const bool recovers =
       job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
   const auto probe = [&](auto how, absl::string_view key, const std::string& path,
@@ -377,7 +376,10 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
   RETURN_IF_ERROR(probe(ProbeDirectory, "recovery.directory",
                         recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
                         "name a directory that can be written to, or set recovery.enabled=false"));
-  return probe(ProbeFile, "export.onnx", onnx, "name a path that can be written to");
+  for (const auto& [key, path] : job.export_to.Files()) {
+    RETURN_IF_ERROR(probe(ProbeFile, key, path, "name a path that can be written to"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {

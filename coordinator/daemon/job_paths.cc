@@ -146,13 +146,18 @@ std::vector<OutputDirectory> OutputDirectories(const JobPlaces& places) {
   return directories;
 }
 
-// Returns the files that the job's export writes: the model, and beside it a file for the values of
-// a large model.
+// Returns the files that the job's exports write: those that it names, and beside an ONNX model a
+// file for the values of a large model.
 std::vector<NamedPath> ExportFiles(const JobPlaces& places) {
+  std::vector<NamedPath> files;
+  for (const auto& [key, path] : places.job.export_to.Files()) {
+    files.push_back({KeyOf(places, key), path});
+  }
   const std::string& onnx = places.job.export_to.onnx;
-  if (onnx.empty()) return {};
-  const std::string name = KeyOf(places, "export.onnx");
-  return {{name, onnx}, {name, absl::StrCat(onnx, ".data")}};
+  if (!onnx.empty()) {
+    files.push_back({KeyOf(places, "export.onnx"), absl::StrCat(onnx, ".data")});
+  }
+  return files;
 }
 
 // Adds a problem if `file` lies in a directory to which the job writes, and has a name that the job
@@ -167,15 +172,23 @@ bool CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
   return true;
 }
 
+// Adds a problem if two exports would write the same file.
+void CheckDiffers(const NamedPath& file, const NamedPath& other,
+                  std::vector<std::string>& problems) {
+  if (!FilePlace(file.path).IsSame(FilePlace(other.path))) return;
+  problems.push_back(absl::StrCat(file.name, ": '", file.path, "' is the file that ", other.name,
+                                  " writes; name a file of its own"));
+}
+
 // Adds a problem if the export would overwrite an input of the job, or needs a file where a
 // directory has to be. Returns whether it has added one.
-bool CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
+bool CheckExport(const NamedPath& file, const std::vector<NamedPath>& inputs,
                  const std::vector<OutputDirectory>& directories,
                  std::vector<std::string>& problems) {
-  const FilePlace place(onnx.path);
+  const FilePlace place(file.path);
   for (const NamedPath& input : inputs) {
     if (input.path.empty() || !place.IsSame(FilePlace(input.path))) continue;
-    problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' is the file '", input.path,
+    problems.push_back(absl::StrCat(file.name, ": '", file.path, "' is the file '", input.path,
                                     "' that ", input.name,
                                     " names, and the job reads it; name a file of its own"));
     return true;
@@ -184,7 +197,7 @@ bool CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
     if (output.directory.path.empty()) continue;
     const FilePlace directory(output.directory.path);
     if (!place.IsSame(directory) && !directory.IsBelow(place)) continue;
-    problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' has to be a directory for ",
+    problems.push_back(absl::StrCat(file.name, ": '", file.path, "' has to be a directory for ",
                                     output.directory.name, " '", output.directory.path,
                                     "'; name a file of its own"));
     return true;
@@ -213,8 +226,8 @@ std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environm
       {KeyOf(places, "checkpoint.directory"), job.checkpoint.directory},
       {KeyOf(places, "checkpoint.restore"), job.checkpoint.restore},
       {KeyOf(places, "checkpoint.init_from"), job.checkpoint.init_from.path},
-      {KeyOf(places, "recovery.directory"), job.recovery.directory},
-      {KeyOf(places, "export.onnx"), job.export_to.onnx}};
+      {KeyOf(places, "recovery.directory"), job.recovery.directory}};
+  for (const auto& [key, path] : job.export_to.Files()) paths.push_back({KeyOf(places, key), path});
   for (NamedPath& file : DataFiles(places)) paths.push_back(std::move(file));
   if (SearchesMnist(job.data)) {
     paths.push_back({"COHORT_DATA_DIR", environment("COHORT_DATA_DIR").value_or("")});
@@ -233,9 +246,7 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
   const std::vector<NamedPath> inputs = Inputs(places, environment, files);
   const std::vector<NamedPath> exports = ExportFiles(places);
   const std::vector<OutputDirectory> directories = OutputDirectories(places);
-  std::set<std::string> refused;  // the names of the directories that cannot be used
-  // One problem of the export is enough: both of its files follow from one value.
-  bool export_is_refused = false;
+  std::set<std::string> refused;  // the names of the directories and exports that cannot be used
   for (const OutputDirectory& output : directories) {
     const auto& [name, path] = output.directory;
     // Recovery checkpoints lie below checkpoint.directory by default, and would have its problem.
@@ -253,18 +264,23 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
         CheckDirectoryAgainst(output, input, problems);
       }
     }
-    for (const NamedPath& onnx : exports) {
-      if (!export_is_refused) export_is_refused = CheckDirectoryAgainst(output, onnx, problems);
+    for (const NamedPath& file : exports) {
+      if (refused.count(file.name) > 0) continue;
+      if (CheckDirectoryAgainst(output, file, problems)) refused.insert(file.name);
     }
   }
-  if (export_is_refused) return problems;
-  for (const NamedPath& onnx : exports) {
-    if (const absl::Status writable = CheckFilePath(onnx.path); !writable.ok()) {
-      problems.push_back(absl::StrCat(onnx.name, ": ", writable.message(),
+  for (size_t i = 0; i < exports.size(); ++i) {
+    const NamedPath& file = exports[i];
+    // All files of a key follow from one value, so one problem is enough.
+    if (refused.count(file.name) > 0) continue;
+    if (const absl::Status writable = CheckFilePath(file.path); !writable.ok()) {
+      refused.insert(file.name);
+      problems.push_back(absl::StrCat(file.name, ": ", writable.message(),
                                       "; name a path that can be written to"));
-      break;
+    } else if (CheckExport(file, inputs, directories, problems)) {
+      refused.insert(file.name);
     }
-    if (CheckExport(onnx, inputs, directories, problems)) break;
+    for (size_t other = 0; other < i; ++other) CheckDiffers(file, exports[other], problems);
   }
   return problems;
 }

@@ -1,7 +1,9 @@
 #include "coordinator/job/job_spec.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
@@ -210,21 +212,33 @@ void CheckOutputNames(const JobSpec& job, JsonErrors& errors) {
                                      "', but the model's output is '", output, "'"));
 }
 
-// Checks the export, which writes the trained model as one file of whole tensors.
+// Checks the exports, which write the trained model as files of whole tensors.
 void CheckExport(const JobSpec& job, JsonErrors& errors) {
-  if (job.export_to.onnx.empty()) return;
-  for (const LayerSpec& layer : job.model.layers) {
-    if (layer.layer->dynamic_table() == nullptr) continue;
-    errors.Add(
-        "export.onnx",
-        absl::StrCat("is '", job.export_to.onnx, "', but layer '", layer.name,
-                     "' has a dynamic table, which is not a tensor that ONNX could hold; leave "
-                     "it out, checkpoints have the table"));
+  for (const auto& [key, path] : job.export_to.Files()) {
+    for (const LayerSpec& layer : job.model.layers) {
+      if (layer.layer->dynamic_table() == nullptr) continue;
+      errors.Add(key, absl::StrCat("is '", path, "', but layer '", layer.name,
+                                   "' has a dynamic table, which is not a tensor that such a file "
+                                   "could hold; leave it out, checkpoints have the table"));
+    }
   }
+}
+
+// Reads the path of an exported file, whose name must end as other programs expect it.
+void ReadExportPath(const char* key, const std::string& ending, ObjectReader& reader,
+                    std::string* path) {
+  reader.String(key, path);
+  if (path->empty() || absl::EndsWith(*path, ending)) return;
+  reader.AddError(key, absl::StrCat("is '", Excerpt(*path), "'; it must end in '", ending,
+                                    "', by which other programs know such a file"));
 }
 
 void ReadExport(ObjectReader& reader, ExportSpec& export_to) {
   reader.String("onnx", &export_to.onnx);
+  ReadExportPath("keras", ".keras", reader, &export_to.keras);
+  ReadExportPath("weights_h5", ".weights.h5", reader, &export_to.weights_h5);
+  ReadExportPath("safetensors", ".safetensors", reader, &export_to.safetensors);
+  reader.String("tf_checkpoint", &export_to.tf_checkpoint);
 }
 
 // Reads the section `model`, whose class form is in its place.
@@ -280,6 +294,23 @@ void ReadJob(const JsonPlace& place, const ResolvedModel& resolved, JobSpec& job
 }
 
 }  // namespace
+
+std::vector<ExportSpec::File> ExportSpec::Files() const {
+  std::vector<File> files = {{"export.onnx", onnx},
+                             {"export.keras", keras},
+                             {"export.weights_h5", weights_h5},
+                             {"export.safetensors", safetensors}};
+  if (!tf_checkpoint.empty()) {
+    // TensorFlow's names of the files of a checkpoint.
+    for (const char* const ending : {".index", ".data-00000-of-00001"}) {
+      files.push_back({"export.tf_checkpoint", absl::StrCat(tf_checkpoint, ending)});
+    }
+  }
+  files.erase(std::remove_if(files.begin(), files.end(),
+                             [](const File& file) { return file.path.empty(); }),
+              files.end());
+  return files;
+}
 
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides) {

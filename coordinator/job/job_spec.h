@@ -91,8 +91,21 @@ struct RecoverySpec {
   friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;
 };
 
+// Paths of the files of the trained model; empty: such a file is not written.
 struct ExportSpec {
-  std::string onnx;  // path of the ONNX file of the trained model; empty: nothing is exported
+  std::string onnx;
+  std::string keras;
+  std::string weights_h5;
+  std::string safetensors;
+  std::string tf_checkpoint;  // the prefix of the checkpoint's files
+
+  // A file that the job writes, and the key that names it, such as "export.onnx".
+  struct File {
+    std::string key;
+    std::string path;
+  };
+  // Returns the files that are asked for.
+  std::vector<File> Files() const;
 
   friend bool operator==(const ExportSpec&, const ExportSpec&) = default;
 };

@@ -74,6 +74,7 @@ class Resolver {
       job_["model"] = std::move(form);
     }
     TakeCompile(job_["model"]);
+    KeepConfig(job_["model"]);
     return std::move(resolved_);
   }
 
@@ -164,6 +165,13 @@ class Resolver {
       return errors_.Add(resolved_.compile_path, std::string(arguments.status().message()));
     }
     job_["compile"] = CompileOf(*std::move(arguments));
+  }
+
+  // Keeps what Keras wrote, so that it can go back as it came. A model that a person wrote says
+  // neither its module nor a version.
+  void KeepConfig(const json& form) {
+    if (!form.is_object() || !(form.contains("module") || form.contains(kVersion))) return;
+    resolved_.form.config = form.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
   const ModelFileReader& files_;

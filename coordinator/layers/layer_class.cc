@@ -21,12 +21,13 @@ using nlohmann::ordered_json;
 // Upper bound of layers within layers.
 constexpr int kDepthMax = 16;
 
-// Names that releases of TensorFlow wrote for a class, with the name of the class.
+// Names that releases of TensorFlow and Keras write for a class, with the name of the class.
 constexpr std::pair<absl::string_view, const char*> kAliases[] = {
     {"BatchNormalizationV1", "BatchNormalization"},
     {"BatchNormalizationV2", "BatchNormalization"},
     {"UnifiedLSTM", "LSTM"},
     {"UnifiedGRU", "GRU"},
+    {"GroupQueryAttention", "GroupedQueryAttention"},
     {"Model", "Functional"},
 };
 

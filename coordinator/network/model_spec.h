@@ -65,6 +65,8 @@ struct ModelFileForm {
   bool implies_input = false;
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
   int keras = 0;  // the major version of Keras that wrote the model; 0: the file does not say it
+  // What Keras wrote, as JSON without compile_config; empty if a person wrote the model.
+  std::string config;
 
   friend bool operator==(const ModelFileForm&, const ModelFileForm&) { return true; }
 };

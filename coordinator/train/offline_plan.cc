@@ -11,11 +11,11 @@
 #include "common/tensor/dtype.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
-#include "coordinator/model/onnx_export.h"
 #include "coordinator/model/optimizer.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/memory_need.h"
 #include "coordinator/train/data_checks.h"
+#include "coordinator/train/exports.h"
 
 namespace cohort {
 
@@ -225,9 +225,9 @@ absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
   }
   if (!ShapesAreKnown(job)) return CheckTraining(job);
   ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(job, cluster));
-  if (!job.export_to.onnx.empty()) {
-    RETURN_IF_ERROR(Annotate(PlanOnnxExport(plan.predict).status(), "export.onnx"));
-  }
+  std::vector<std::string> variables;
+  for (const proto::VariableLayout& variable : plan.variables) variables.push_back(variable.name());
+  RETURN_IF_ERROR(CheckExports(job, {plan.predict, std::move(variables)}));
   // If each task has its own machine, the task reports its memory when it starts.
   if (!memory_bytes.has_value()) return absl::OkStatus();
   const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;

@@ -25,7 +25,7 @@ absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& clu
 // each task has its own machine. Errors that only the data can show, for example files that do not
 // hold what the model declares, are left to the workers. If the model declares no inputs and the
 // data's shape is unknown, only the needs of the optimizer and the metrics are checked. Errors:
-// those of MakeOfflinePlan, CheckTestBatch, TrainingExamples, CheckMemory and PlanOnnxExport.
+// those of MakeOfflinePlan, CheckTestBatch, TrainingExamples, CheckMemory and CheckExports.
 absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
                       std::optional<uint64_t> memory_bytes);
 

@@ -16,11 +16,10 @@
 #include "coordinator/api/load_record.h"
 #include "coordinator/metrics/metric_table.h"
 #include "coordinator/model/learning_rate.h"
-#include "coordinator/model/onnx_export.h"
-#include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/variable_pieces.h"
 #include "coordinator/train/data_checks.h"
+#include "coordinator/train/exports.h"
 #include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
 #include "coordinator/train/model_file.h"
@@ -32,6 +31,12 @@ namespace {
 // Returns the IDX files of the source, one for each component of the data; none for other sources.
 std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source) {
   return {source.idx().paths().begin(), source.idx().paths().end()};
+}
+
+std::vector<std::string> NamesOf(const std::vector<VariableSpec>& variables) {
+  std::vector<std::string> names;
+  for (const VariableSpec& variable : variables) names.push_back(variable.name);
+  return names;
 }
 
 }  // namespace
@@ -108,9 +113,7 @@ absl::Status Trainer::PrepareData() {
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));
   // If the model cannot be exported, the job ends before the training, not after it.
-  if (!job_.export_to.onnx.empty()) {
-    RETURN_IF_ERROR(Annotate(PlanOnnxExport(model_.predict).status(), "export.onnx"));
-  }
+  RETURN_IF_ERROR(CheckExports(job_, {model_.predict, NamesOf(model_.variables)}));
   ASSIGN_OR_RETURN(const int64_t train_count,
                    TrainingExamples(all.cardinality(), job_.fit.validation_split));
   const int64_t evaluation_batch = job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
@@ -578,15 +581,15 @@ bool Trainer::IsSaved() const {
 }
 
 absl::Status Trainer::Export() {
-  if (job_.export_to.onnx.empty()) return absl::OkStatus();
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
-  ASSIGN_OR_RETURN(const OnnxExport exported, PlanOnnxExport(plan_.predict));
-  RETURN_IF_ERROR(world_.files.MakeDirectories(DirectoryOf(job_.export_to.onnx)));
-  RETURN_IF_ERROR(WriteOnnx(
-      world_.files, job_.export_to.onnx, exported,
+  RETURN_IF_ERROR(WriteExports(
+      world_.files, job_, {plan_.predict, NamesOf(model_.variables)},
       [&](const std::string& variable) { return coordinator_.ps().Read(*layouts.at(variable)); },
-      kOnnxFileBytesMax));
+      world_.clock.Now()));
+  for (const auto& [key, path] : job_.export_to.Files()) {
+    Log(LogLevel::kInfo, "model_exported", {{"key", key}, {"file", path}});
+  }
   summary_.model = job_.export_to.onnx;
   return absl::OkStatus();
 }

@@ -85,6 +85,24 @@ class JobPaths : public testing::Test {
   std::string data_directory, tf_config, temporary;
 };
 
+TEST_F(JobPaths, EachExportIsAFileOfItsOwn) {
+  EXPECT_EQ(Check({absl::StrCat("export.onnx=", directory / "m.onnx"),
+                   absl::StrCat("export.keras=", directory / "m.keras"),
+                   absl::StrCat("export.weights_h5=", directory / "m.weights.h5"),
+                   absl::StrCat("export.safetensors=", directory / "m.safetensors"),
+                   absl::StrCat("export.tf_checkpoint=", directory / "m")}),
+            kGood);
+  EXPECT_THAT(Check({absl::StrCat("export.onnx=", directory / "m.keras"),
+                     absl::StrCat("export.keras=", directory / "./m.keras")}),
+              AllOf(HasSubstr("export.keras: "), HasSubstr("is the file that"),
+                    HasSubstr("export.onnx writes; name a file of its own")));
+  EXPECT_THAT(Check({absl::StrCat("export.keras=", directory / "m.h5")}),
+              AllOf(HasSubstr("export.keras: is "), HasSubstr("it must end in '.keras'")));
+  ASSERT_EQ(mkdir((directory / "m.safetensors").c_str(), 0700), 0);
+  EXPECT_THAT(Check({absl::StrCat("export.safetensors=", directory / "m.safetensors")}),
+              AllOf(HasSubstr("job.json: export.safetensors: "), HasSubstr("; name a path")));
+}
+
 TEST_F(JobPaths, AnExportIsAFile) {
   EXPECT_EQ(Check({absl::StrCat("export.onnx=", directory / "new/model.onnx")}), kGood);
   ASSERT_EQ(mkfifo((directory / "fifo").c_str(), 0600), 0);

@@ -139,6 +139,10 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "\"latest\",\"init_from\":{\"path\":\"w\",\"map\":{\"a/kernel\":\"x\",\"b/kernel\":"
       "{\"from\":\"y\",\"transpose\":[1,0]}},\"weights_only\":true,\"skip_mismatch\":true}}",
       "export.onnx=model.onnx",
+      "export.keras=m.keras",
+      "export.weights_h5=m.weights.h5",
+      "export.safetensors=m.safetensors",
+      "export.tf_checkpoint=m",
       "strategy.consistency={\"class_name\":\"BoundedStaleness\",\"config\":{\"steps\":3}}",
       "strategy.compression={\"pull_dtype\":\"bfloat16\",\"push_dtype\":\"float16\","
       "\"top_k\":0.25}",
