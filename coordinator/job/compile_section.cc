@@ -186,9 +186,8 @@ void ReadMetricLists(ObjectReader& section, const MetricKey& key, OutputReader& 
     ReadMetrics(one, {key.keras, key.weighted, taken[number]}, outputs[number].metrics);
   };
   const json& value = *place.value;
-  const bool has_lists = value.is_array() && std::any_of(value.begin(), value.end(), [](auto& one) {
-                           return one.is_array();
-                         });
+  const bool has_lists = value.is_array() && std::any_of(value.begin(), value.end(),
+                                                         [](auto& one) { return one.is_array(); });
   // A list of metrics is that of a model's only output. In Keras 2 it is that of every output.
   const bool is_plain = !IsByOutput(value) && !has_lists;
   if (is_plain && (reader.is_one() || key.keras == 2)) return reader.ReadForAll(place, read);

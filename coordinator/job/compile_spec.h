@@ -70,7 +70,8 @@ struct OutputSpec {
   friend bool operator==(const OutputSpec&, const OutputSpec&) = default;
 };
 
-// Returns the name under which a loss or a metric of one output of several is reported, as in Keras.
+// Returns the name under which a loss or a metric of one output of several is reported, as in
+// Keras.
 inline std::string ReportedName(const OutputSpec& output, const std::string& name) {
   return output.name + "_" + name;
 }

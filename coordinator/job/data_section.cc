@@ -179,9 +179,9 @@ class ComponentNames {
                            ? std::find(columns_.begin(), columns_.end(), value.get<std::string>())
                            : columns_.end();
     if (found != columns_.end()) return static_cast<uint32_t>(found - columns_.begin());
-    place.errors.Add(place.path,
-                     absl::StrCat("is ", JsonExcerpt(value), "; it must be a column of data.train: ",
-                                  absl::StrJoin(columns_, ", ")));
+    place.errors.Add(
+        place.path, absl::StrCat("is ", JsonExcerpt(value), "; it must be a column of data.train: ",
+                                 absl::StrJoin(columns_, ", ")));
     return std::nullopt;
   }
 

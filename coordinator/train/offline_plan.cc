@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "coordinator/model/model.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/optimizer.h"
+#include "coordinator/model/scored_outputs.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/memory_need.h"
 #include "coordinator/train/data_checks.h"
@@ -98,11 +100,6 @@ proto::ComponentSpec Readable(const ModelInput& input) {
   return Batched(dtype, input.type.shape);
 }
 
-// Returns a type of labels that the loss can read.
-proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
-  return ReadableLabels(job.compile.outputs.front().loss, output);
-}
-
 // Returns whether the job file alone determines the type of the examples of `source`.
 bool TypeIsKnown(const DataSourceSpec& source) {
   return HasDigits(source) || std::holds_alternative<ClickLogSpec>(source);
@@ -152,12 +149,23 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
         i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
   }
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
-  const size_t labels = inputs.size();
-  if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
-  // The type of the labels follows from the model's output, so the model is first built without
+  if (NumComponents(job.data.train) < inputs.size()) return batch;
+  // The types of the labels follow from the model's outputs, so the model is first built without
   // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
-  *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.outputs()[0].shape);
+  const absl::StatusOr<std::vector<LabelComponent>> labels = FindLabels(job, model);
+  // What the data lack is reported by BuildPrograms.
+  if (!labels.ok()) return batch;
+  std::set<uint32_t> known;
+  for (const LabelComponent& one : *labels) {
+    const bool is_label = one.component >= inputs.size() &&
+                          one.component < NumComponents(job.data.train) &&
+                          !IsEncoded(job, one.component);
+    // Outputs may read the same labels, of which the first one's are a type that all can read.
+    if (!is_label || !known.insert(one.component).second) continue;
+    *files.mutable_components(static_cast<int>(one.component)) =
+        ReadableLabels(job.compile.outputs[one.output], model.outputs()[one.output].shape);
+  }
   return TransformElement(files, pipeline);
 }
 
