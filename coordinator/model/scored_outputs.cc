@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "coordinator/job/data_spec.h"
 #include "coordinator/model/loss.h"
+#include "coordinator/network/output_names.h"
 
 namespace cohort {
 namespace {
@@ -31,7 +32,7 @@ absl::Status CheckSampleWeight(uint32_t component, const proto::ElementSpec& bat
 absl::StatusOr<std::vector<ScoredOutput>> PairWithLabels(const JobSpec& job, const Model& model,
                                                          const proto::ElementSpec& batch) {
   ASSIGN_OR_RETURN(const std::vector<LabelComponent> labels, FindLabels(job, model));
-  const bool is_one = job.compile.outputs.size() == 1;
+  const std::vector<std::string> names = OutputNames(job.model);
   std::vector<ScoredOutput> scored;
   for (const LabelComponent& one : labels) {
     if (one.component >= static_cast<uint32_t>(batch.components_size())) {
@@ -42,12 +43,12 @@ absl::StatusOr<std::vector<ScoredOutput>> PairWithLabels(const JobSpec& job, con
     ScoredOutput& output = scored.emplace_back();
     output.spec = job.compile.outputs[one.output];
     output.number = one.output;
-    if (!is_one) output.name = output.spec.name;
+    if (names.size() > 1) output.name = names[one.output];
     output.shape = model.outputs()[one.output].shape;
     output.labels = one.component;
     output.labels_type = batch.components(static_cast<int>(one.component));
     RETURN_IF_ERROR(CheckLabels(output.spec, output.shape, output.labels_type));
-    output.sample_weight = job.data.sample_weight.Of(one.output, output.spec.name);
+    output.sample_weight = job.data.sample_weight.Of(one.output, names[one.output]);
     if (output.sample_weight.has_value()) {
       RETURN_IF_ERROR(CheckSampleWeight(*output.sample_weight, batch));
     }
@@ -85,7 +86,8 @@ void ResolveMetrics(ScoredOutput& output) {
 
 absl::StatusOr<std::vector<LabelComponent>> FindLabels(const JobSpec& job, const Model& model) {
   const std::vector<OutputSpec>& outputs = job.compile.outputs;
-  if (outputs.size() != model.outputs().size()) {
+  const std::vector<std::string> names = OutputNames(job.model);
+  if (outputs.size() != model.outputs().size() || outputs.size() != names.size()) {
     return absl::InvalidArgumentError(absl::StrCat("compile is for ", outputs.size(),
                                                    " outputs, and the model has ",
                                                    model.outputs().size(), "; give both as many"));
@@ -95,11 +97,11 @@ absl::StatusOr<std::vector<LabelComponent>> FindLabels(const JobSpec& job, const
   std::vector<LabelComponent> labels;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].reads_labels()) continue;
-    if (const auto named = job.data.labels.Of(i, outputs[i].name)) {
+    if (const auto named = job.data.labels.Of(i, names[i])) {
       labels.push_back({i, *named});
       continue;
     }
-    const std::string column = scored == 1 ? kLabelColumn : outputs[i].name;
+    const std::string column = scored == 1 ? kLabelColumn : names[i];
     absl::StatusOr<uint32_t> found = model.FindLabels(column, labels.size());
     if (!found.ok() && scored > 1) {
       return absl::InvalidArgumentError(absl::StrCat(

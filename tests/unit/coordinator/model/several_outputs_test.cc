@@ -389,6 +389,21 @@ TEST(SeveralOutputs, OneWithoutALossNeedsNoLabelsUnlessItHasMetrics) {
   EXPECT_THAT(outputs->at(2).span<double>(), ElementsAre(1, 2));
 }
 
+TEST(SeveralOutputs, TheOnlyOneMayBeNamedToo) {
+  const json model = json::parse(R"({"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "Dense", "config": {"name": "out", "units": 1, "input_shape": [2]}}]}})");
+  for (const json& loss : {json("mse"), json{{"out", "mse"}}}) {
+    const auto job = JobOf(model, {{"loss", loss}, {"metrics", {"mae"}}}, 3,
+                           {{"labels", {{"out", 2}}}, {"sample_weight", {{"out", 1}}}});
+    ASSERT_TRUE(job.ok()) << job.status();
+    const auto programs = BuildPrograms(*job, Columns({X(), Numbers(), Numbers()}));
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    EXPECT_THAT(programs->fetch_names, ElementsAre("loss_sum", "count", "mae"));
+    EXPECT_EQ(ComponentOf(programs->train_step, "y"), 2u);
+    EXPECT_EQ(ComponentOf(programs->train_step, "sample_weight"), 1u);
+  }
+}
+
 // An autoencoder beside a classifier: labels may be what the model reads. Two outputs may read the
 // same labels, which are checked once.
 TEST(SeveralOutputs, MayShareLabelsAndReadTheInputs) {
