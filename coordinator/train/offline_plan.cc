@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
 #include "coordinator/model/loss.h"
@@ -198,6 +199,24 @@ absl::Status CheckTraining(const JobSpec& job) {
   return SetUpdates(job.compile.optimizer, variables);
 }
 
+// Checks that data whose components have no names have one for each input of the model and each
+// output that reads labels, unless the job names the labels. BuildPrograms does, if the shapes are
+// known.
+absl::Status CheckComponents(const JobSpec& job) {
+  const bool has_names = std::holds_alternative<ClickLogSpec>(job.data.train);
+  if (has_names || !job.data.labels.empty()) return absl::OkStatus();
+  const std::vector<OutputSpec>& outputs = job.compile.outputs;
+  const auto labels = static_cast<size_t>(std::count_if(
+      outputs.begin(), outputs.end(), [](const OutputSpec& one) { return one.reads_labels(); }));
+  const size_t given = NumComponents(job.data.train);
+  if (given >= job.model.num_inputs() + labels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.train has ", given, " components, but the model has ", job.model.num_inputs(),
+      " inputs and ", labels,
+      " outputs with a loss or metrics; give one component for each, or name in data.labels those "
+      "that have the labels"));
+}
+
 // Checks that the data of data.test are like those of data.train, as far as the job file tells the
 // types of both.
 absl::Status CheckTestSource(const JobSpec& job) {
@@ -231,7 +250,10 @@ absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
   if (const std::optional<int64_t> count = KnownCount(job.data.train); count.has_value()) {
     RETURN_IF_ERROR(TrainingExamples(*count, job.fit.validation_split).status());
   }
-  if (!ShapesAreKnown(job)) return CheckTraining(job);
+  if (!ShapesAreKnown(job)) {
+    RETURN_IF_ERROR(CheckComponents(job));
+    return CheckTraining(job);
+  }
   ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(job, cluster));
   if (!job.export_to.onnx.empty()) {
     RETURN_IF_ERROR(Annotate(PlanOnnxExport(plan.predict).status(), "export.onnx"));
