@@ -3,7 +3,8 @@
 
 CURVES has 2.15/multiout.json and 3.15/multiout.json: 200 steps by three optimizers, of which multiout.json beside this
 script keeps the first 20 of one optimizer from each version, with the reports of the first epoch and the evaluation
-behind it. Keras 3.15's configuration of a Huber loss has lost its delta, which was 0.5 as in Keras 2.15's.
+behind it. Keras 3.15's configuration of a Huber loss has lost its delta, which was 0.5 as in Keras 2.15's. Adam is left
+out: Keras's bias correction in float32 puts its metrics 1e-5 off those in float64, as far as their spread allows.
 """
 import json
 import os
@@ -27,7 +28,7 @@ def case(folder, version, optimizer):
 
 
 def main():
-    cases = [case(sys.argv[1], "2.15", "sgd_momentum"), case(sys.argv[1], "3.15", "adam")]
+    cases = [case(sys.argv[1], "2.15", "sgd_momentum"), case(sys.argv[1], "3.15", "rmsprop")]
     with open(os.path.join(FOLDER, "multiout.json"), "w", encoding="utf-8") as out:
         json.dump({"cases": cases}, out)
 
