@@ -18,6 +18,7 @@
 
 namespace cohort {
 
+// An output of the model with what it is compared with.
 struct ScoredOutput {
   OutputSpec spec;
   size_t number = 0;  // position among the model's outputs
@@ -31,6 +32,7 @@ struct ScoredOutput {
   std::vector<int64_t> metric_sizes;      // the number of elements of each metric's state
 };
 
+// All scored outputs of a model, and what data sets have to do for them.
 struct ScoredOutputs {
   std::vector<ScoredOutput> outputs;  // in the model's order; at least one has a loss
   // What data sets do to labels, after the job's pipeline: those that are class numbers are checked
