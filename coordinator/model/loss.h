@@ -57,7 +57,7 @@ struct LossOutput {
   std::string value;
   std::string logits;       // the input of the final softmax or sigmoid; empty if there is none
   const Shape& shape;       // shape of one example
-  std::string prefix = "";  // of the names of the output's nodes: "out/", or "" for one output
+  std::string prefix = "";  // begins the names of the output's nodes: "out/"; "" for one output
 };
 
 // Adds loss and metrics. `metrics` are resolved (ResolveMetric). Errors: INVALID_ARGUMENT naming a
