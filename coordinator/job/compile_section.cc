@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
@@ -18,68 +22,131 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kStepsPerExecutionMax = 4096;
 constexpr NumberRange kWeight = {.min = 0};
+// The numbers that every step reports. A metric must not hide one of them.
+constexpr const char* kReported[] = {"loss", "loss_sum", "count"};
 
 // Returns whether the value is an object that has an entry for each output, not a class form.
 bool IsByOutput(const json& value) { return value.is_object() && !value.contains("class_name"); }
 
-// Reads a value that Keras takes once, in a list with one for each output, or in an object by the
-// outputs' names, with `read(place, output)`.
-template <typename Read>
-void ReadByOutput(const JsonPlace& place, std::vector<OutputSpec>& outputs, Read read) {
-  const json& value = *place.value;
-  const bool by_name = IsByOutput(value);
-  if (!by_name && !value.is_array()) return read(place, outputs.front());
-  if (value.size() != 1) {
-    return place.errors.Add(place.path, absl::StrCat("has ", value.size(),
-                                                     " entries, but the model has 1 output; give "
-                                                     "one entry"));
-  }
-  std::string key = "0";
-  if (by_name) {
-    key = value.begin().key();
-    if (!outputs.front().name.empty() && outputs.front().name != key) {
-      return place.errors.Add(
-          place.path,
-          absl::StrCat("names the output '", Excerpt(key), "', and compile.loss '",
-                       Excerpt(outputs.front().name), "'; give both the model's output"));
+// The outputs of the model while the section is read or recorded. Thread-compatible.
+class OutputReader {
+ public:
+  OutputReader(const CompiledModel& model, std::vector<OutputSpec>& outputs)
+      : model_(model), outputs_(outputs) {}
+
+  bool is_one() const { return outputs_.size() == 1; }
+  bool knows_outputs() const { return !model_.outputs.empty(); }
+
+  // Reads a value that Keras takes once, in a list with one for each output, or in an object by the
+  // outputs' names, with `read(place, output's number)`. A value that stands once holds for all.
+  template <typename Read>
+  void ReadEach(const JsonPlace& place, Read read) {
+    const json& value = *place.value;
+    if (IsByOutput(value)) return ReadByName(place, read);
+    if (!value.is_array()) return ReadForAll(place, read);
+    if (value.size() == outputs_.size()) {
+      for (size_t i = 0; i < value.size(); ++i) {
+        read(JsonPlace{JoinKeys(place.path, absl::StrCat(i)), place.errors, &value[i]}, i);
+      }
+      return;
     }
-    outputs.front().name = key;
+    // How many outputs a model has that could not be read is not known.
+    if (!knows_outputs()) return;
+    place.errors.Add(place.path,
+                     absl::StrCat("has ", value.size(), " entries, but the model has ", Outputs()));
   }
-  read(JsonPlace{JoinKeys(place.path, Excerpt(key)), place.errors, &*value.begin()},
-       outputs.front());
-}
 
-// Returns the place under which a value of an output is recorded: by its name, if the file has it.
-JsonPlace RecordOf(const JsonPlace& place, const OutputSpec& output) {
-  if (output.name.empty()) return place;
-  *place.record = ordered_json::object();
-  return {place.path, place.errors, nullptr, &(*place.record)[output.name]};
-}
+  // Reads a value for each output. Its errors are reported once.
+  template <typename Read>
+  void ReadForAll(const JsonPlace& place, Read read) {
+    read(place, 0);
+    JsonErrors same;
+    for (size_t i = 1; i < outputs_.size(); ++i) {
+      read(JsonPlace{place.path, same, place.value}, i);
+    }
+  }
 
-void ReadLosses(const JsonPlace& place, int keras, std::vector<OutputSpec>& outputs) {
+  // Records a value by the names of the outputs for which `record(place, output)` is to be called,
+  // or alone if the model has one output, whose name the file has not given.
+  template <typename IsRecorded, typename Record>
+  void RecordEach(const JsonPlace& place, IsRecorded is_recorded, Record record) {
+    if (is_one() && outputs_.front().name.empty()) return record(place, outputs_.front());
+    *place.record = ordered_json::object();
+    for (OutputSpec& output : outputs_) {
+      if (!is_one() && !is_recorded(output)) continue;
+      record(JsonPlace{place.path, place.errors, nullptr, &(*place.record)[output.name]}, output);
+    }
+  }
+
+ private:
+  // Returns the end of the message about a list that has not one entry for each output.
+  std::string Outputs() const {
+    if (is_one()) return "1 output; give one entry";
+    return absl::StrCat(outputs_.size(), " outputs (", absl::StrJoin(model_.outputs, ", "),
+                        "); give one entry for each");
+  }
+
+  template <typename Read>
+  void ReadByName(const JsonPlace& place, Read read) {
+    if (!knows_outputs()) return;
+    for (const auto& [key, value] : place.value->items()) {
+      const auto found = std::find(model_.outputs.begin(), model_.outputs.end(), key);
+      if (found == model_.outputs.end()) {
+        place.errors.Add(place.path,
+                         absl::StrCat("names the output '", Excerpt(key), "', but the model has ",
+                                      model_.outputs.size() == 1 ? "the output '" : "the outputs '",
+                                      absl::StrJoin(model_.outputs, "', '"), "'"));
+        continue;
+      }
+      const auto number = static_cast<size_t>(found - model_.outputs.begin());
+      outputs_[number].name = key;
+      read(JsonPlace{JoinKeys(place.path, Excerpt(key)), place.errors, &value}, number);
+    }
+  }
+
+  const CompiledModel& model_;
+  std::vector<OutputSpec>& outputs_;
+};
+
+void ReadLosses(const JsonPlace& place, int keras, OutputReader& reader,
+                std::vector<OutputSpec>& outputs) {
   if (place.record != nullptr) {
-    OutputSpec& output = outputs.front();
-    ReadLoss(RecordOf(place, output), keras, output.loss);
-    return;
+    return reader.RecordEach(
+        place, [](const OutputSpec& output) { return output.has_loss; },
+        [&](const JsonPlace& one, OutputSpec& output) { ReadLoss(one, keras, output.loss); });
   }
-  ReadByOutput(place, outputs, [&](const JsonPlace& one, OutputSpec& output) {
-    ReadLoss(one, keras, output.loss);
+  const size_t errors_before = place.errors.size();
+  // An output that a list or an object gives null, or does not name, has no loss.
+  for (OutputSpec& output : outputs) output.has_loss = false;
+  reader.ReadEach(place, [&](const JsonPlace& one, size_t number) {
+    if (one.value->is_null()) return;
+    outputs[number].has_loss = true;
+    ReadLoss(one, keras, outputs[number].loss);
   });
+  const bool has_any = std::any_of(outputs.begin(), outputs.end(),
+                                   [](const OutputSpec& output) { return output.has_loss; });
+  if (has_any || !reader.knows_outputs() || place.errors.size() > errors_before) return;
+  place.errors.Add(place.path, "gives no output a loss, so there is nothing to minimize");
 }
 
-void ReadLossWeights(ObjectReader& reader, std::vector<OutputSpec>& outputs) {
+void ReadLossWeights(ObjectReader& section, OutputReader& reader,
+                     std::vector<OutputSpec>& outputs) {
   constexpr char kKey[] = "loss_weights";
+  const bool has_any = std::any_of(outputs.begin(), outputs.end(),
+                                   [](const OutputSpec& one) { return one.loss_weight != 1; });
   const std::optional<JsonPlace> place =
-      reader.Given(kKey, outputs.front().loss_weight != 1) ? reader.Place(kKey) : std::nullopt;
+      section.Given(kKey, has_any) ? section.Place(kKey) : std::nullopt;
   if (!place) return;
   if (place->record != nullptr) {
-    *RecordOf(*place, outputs.front()).record = outputs.front().loss_weight;
-    return;
+    return reader.RecordEach(
+        *place, [](const OutputSpec& output) { return output.loss_weight != 1; },
+        [](const JsonPlace& one, OutputSpec& output) { *one.record = output.loss_weight; });
   }
-  ReadByOutput(*place, outputs, [&](const JsonPlace& one, OutputSpec& output) {
+  reader.ReadEach(*place, [&](const JsonPlace& one, size_t number) {
+    if (one.value->is_null()) return;
     const bool fits = one.value->is_number() && one.value->get<double>() >= kWeight.min;
     if (fits) {
-      output.loss_weight = one.value->get<double>();
+      outputs[number].loss_weight = one.value->get<double>();
     } else {
       one.errors.Add(one.path, absl::StrCat("is ", JsonExcerpt(*one.value),
                                             "; it must be a number of at least 0"));
@@ -87,28 +154,66 @@ void ReadLossWeights(ObjectReader& reader, std::vector<OutputSpec>& outputs) {
   });
 }
 
-// Reads `metrics`, or `weighted_metrics`. Without an output's name the list may be that of the only
-// output, or a list of one such list.
-void ReadMetricLists(ObjectReader& reader, const char* key, const MetricListOptions& options,
-                     std::vector<OutputSpec>& outputs) {
-  std::vector<MetricSpec>& metrics = outputs.front().metrics;
-  const bool has_any =
-      !options.weighted ||
-      std::any_of(metrics.begin(), metrics.end(), [](const auto& one) { return one.weighted; });
-  if (!reader.Given(key, has_any)) return;
-  const JsonPlace place = *reader.Place(key);
-  if (place.record != nullptr) {
-    return RecordMetrics(RecordOf(place, outputs.front()), options.weighted, metrics);
+// The metrics of one key, `metrics` or `weighted_metrics`.
+struct MetricKey {
+  const char* key;
+  int keras;
+  bool weighted;
+
+  bool Has(const OutputSpec& output) const {
+    return std::any_of(output.metrics.begin(), output.metrics.end(),
+                       [this](const MetricSpec& one) { return one.weighted == weighted; });
   }
+};
+
+// Reads `metrics`, or `weighted_metrics`. `taken` has, for each output, the names that its metrics
+// may not have.
+void ReadMetricLists(ObjectReader& section, const MetricKey& key, OutputReader& reader,
+                     std::vector<std::set<std::string>>& taken, std::vector<OutputSpec>& outputs) {
+  const bool has_any =
+      !key.weighted || std::any_of(outputs.begin(), outputs.end(),
+                                   [&](const OutputSpec& output) { return key.Has(output); });
+  if (!section.Given(key.key, has_any)) return;
+  const JsonPlace place = *section.Place(key.key);
+  if (place.record != nullptr) {
+    return reader.RecordEach(
+        place, [&](const OutputSpec& output) { return key.Has(output); },
+        [&](const JsonPlace& one, OutputSpec& output) {
+          RecordMetrics(one, key.weighted, output.metrics);
+        });
+  }
+  const auto read = [&](const JsonPlace& one, size_t number) {
+    ReadMetrics(one, {key.keras, key.weighted, taken[number]}, outputs[number].metrics);
+  };
   const json& value = *place.value;
-  const bool is_list_of_lists = value.is_array() && !value.empty() && value.front().is_array();
-  if (!is_list_of_lists && !IsByOutput(value)) return ReadMetrics(place, options, metrics);
-  ReadByOutput(place, outputs, [&](const JsonPlace& one, OutputSpec& output) {
-    // By an output's name, a metric may stand alone.
+  const bool has_lists = value.is_array() && std::any_of(value.begin(), value.end(),
+                                                         [](auto& one) { return one.is_array(); });
+  // A list of metrics is that of a model's only output. In Keras 2 it is that of every output.
+  const bool is_plain = !IsByOutput(value) && !has_lists;
+  if (is_plain && (reader.is_one() || key.keras == 2)) return reader.ReadForAll(place, read);
+  if (!IsByOutput(value) && !value.is_array()) return read(place, 0);  // reports what it is
+  reader.ReadEach(place, [&](const JsonPlace& one, size_t number) {
+    if (one.value->is_null()) return;
+    // Of one output of several, or by an output's name, a metric may stand alone.
     const json alone = json::array({*one.value});
-    const JsonPlace list = {one.path, one.errors, one.value->is_array() ? one.value : &alone};
-    ReadMetrics(list, options, output.metrics);
+    read(JsonPlace{one.path, one.errors, one.value->is_array() ? one.value : &alone}, number);
   });
+}
+
+// Checks that no two numbers of several outputs are reported under one name.
+void CheckReportedNames(const std::vector<OutputSpec>& outputs, ObjectReader& section) {
+  if (outputs.size() == 1) return;
+  std::set<std::string> reported(std::begin(kReported), std::end(kReported));
+  const auto add = [&](const std::string& name) {
+    if (reported.insert(name).second) return;
+    section.AddError("metrics", absl::StrCat("two numbers would be reported as '", Excerpt(name),
+                                             "'; give a metric another config.name, or rename an "
+                                             "output's layer"));
+  };
+  for (const OutputSpec& output : outputs) {
+    if (output.has_loss) add(ReportedName(output, "loss"));
+    for (const MetricSpec& metric : output.metrics) add(ReportedName(output, metric.name));
+  }
 }
 
 void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
@@ -125,17 +230,24 @@ void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
 
 }  // namespace
 
-void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile) {
+void ReadCompile(ObjectReader& reader, const CompiledModel& model, CompileSpec& compile) {
   const json rmsprop = "rmsprop";  // Keras's default optimizer
   const JsonPlace otherwise = {JoinKeys(reader.path(), "optimizer"), reader.errors(), &rmsprop};
-  ReadOptimizer(reader.Place("optimizer").value_or(otherwise), keras, compile.optimizer);
+  ReadOptimizer(reader.Place("optimizer").value_or(otherwise), model.keras, compile.optimizer);
+  std::vector<OutputSpec>& outputs = compile.outputs;
+  if (!reader.recording() && model.outputs.size() > 1) {
+    outputs.resize(model.outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].name = model.outputs[i];
+  }
+  OutputReader by_output(model, outputs);
   reader.Require("loss");
-  if (const auto loss = reader.Place("loss")) ReadLosses(*loss, keras, compile.outputs);
-  // A metric must not hide one of the numbers that every step reports.
-  std::set<std::string> taken = {"loss", "loss_sum", "count"};
-  ReadMetricLists(reader, "metrics", {keras, false, taken}, compile.outputs);
-  ReadLossWeights(reader, compile.outputs);
-  ReadMetricLists(reader, "weighted_metrics", {keras, true, taken}, compile.outputs);
+  if (const auto loss = reader.Place("loss")) ReadLosses(*loss, model.keras, by_output, outputs);
+  const std::set<std::string> reported(std::begin(kReported), std::end(kReported));
+  std::vector<std::set<std::string>> taken(outputs.size(), reported);
+  ReadMetricLists(reader, {"metrics", model.keras, false}, by_output, taken, outputs);
+  ReadLossWeights(reader, by_output, outputs);
+  ReadMetricLists(reader, {"weighted_metrics", model.keras, true}, by_output, taken, outputs);
+  CheckReportedNames(outputs, reader);
   // Keys of Keras's compile() that are accepted only if they change nothing.
   reader.OnlyNeutral("run_eagerly", false);
   reader.OnlyNeutral("auto_scale_loss", true);

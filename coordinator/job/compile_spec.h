@@ -56,14 +56,25 @@ struct OptimizerSpec {
 
 // The loss and the metrics of one output of the model.
 struct OutputSpec {
-  std::string name;  // the output's name, if the file gives it; empty: the output is the only one
+  // The output's name. Of a model's only output it is empty, unless the file gives it.
+  std::string name;
+  bool has_loss = true;  // false: the output has no part in what is minimized
   LossSpec loss = DefaultLoss("CategoricalCrossentropy");
   double loss_weight = 1;  // factor of this loss in the loss that is minimized
   // Those of `metrics`, and then those of `weighted_metrics`.
   std::vector<MetricSpec> metrics;
 
+  // Returns whether a step compares the output with labels.
+  bool reads_labels() const { return has_loss || !metrics.empty(); }
+
   friend bool operator==(const OutputSpec&, const OutputSpec&) = default;
 };
+
+// Returns the name under which a loss or a metric of one output of several is reported, as in
+// Keras.
+inline std::string ReportedName(const OutputSpec& output, const std::string& name) {
+  return output.name + "_" + name;
+}
 
 struct CompileSpec {
   OptimizerSpec optimizer;

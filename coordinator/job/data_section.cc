@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
 #include "nlohmann/json.hpp"
@@ -99,9 +103,10 @@ void ReadSource(const JsonPlace& place, const std::string& split, DataSourceSpec
 bool ReadTransform(const JsonPlace& place, const std::vector<std::string>& columns,
                    TransformSpec& transform) {
   using Kind = TransformSpec::Kind;
-  // A transform changes the first column, which holds x or the dense values, or encodes the last
-  // one, which holds the labels.
-  const auto labels = static_cast<uint32_t>(columns.size() - 1);
+  // Unless it names a column, a transform changes the first one, which holds x or the dense values,
+  // or encodes that of the labels: "y", or the last one of a click log.
+  const bool is_pair = columns[1] == "y";
+  const auto labels = static_cast<uint32_t>(is_pair ? 1 : columns.size() - 1);
   const std::vector<ClassChoice<TransformSpec>> choices = {
       {"Flatten", {.kind = Kind::kFlatten}},
       {"Rescaling", {.kind = Kind::kRescaling}},
@@ -152,38 +157,79 @@ void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& column
   }
 }
 
-// Reads the component of sample weights: the name of a column, or, of data whose components have no
-// names, a number.
-void ReadSampleWeight(const JsonPlace& place, const DataSourceSpec& source,
-                      std::optional<uint32_t>& component) {
-  const auto* const idx = std::get_if<IdxSpec>(&source);
-  const std::vector<std::string> columns = ColumnNames(source);
-  if (place.record != nullptr) {
-    if (idx != nullptr) *place.record = *component;
-    if (idx == nullptr) *place.record = columns.at(*component);
-    return;
-  }
-  const json& value = *place.value;
-  if (idx != nullptr) {
-    const bool fits = value.is_number_unsigned() && value.get<uint64_t>() < idx->paths.size();
-    if (fits) component = value.get<uint32_t>();
-    if (!fits) {
+// The components of a data set as keys of the job file name them: by a column, or, of data whose
+// components have no names, by the number of a file. Thread-compatible.
+class ComponentNames {
+ public:
+  explicit ComponentNames(const DataSourceSpec& source)
+      : columns_(ColumnNames(source)), idx_(std::get_if<IdxSpec>(&source)) {}
+
+  std::optional<uint32_t> Read(const JsonPlace& place) const {
+    const json& value = *place.value;
+    if (idx_ != nullptr) {
+      const bool fits = value.is_number_unsigned() && value.get<uint64_t>() < idx_->paths.size();
+      if (fits) return value.get<uint32_t>();
       place.errors.Add(place.path, absl::StrCat("is ", JsonExcerpt(value),
                                                 "; it must be the "
                                                 "number of a file of data.train, from 0 to ",
-                                                idx->paths.size() - 1));
+                                                idx_->paths.size() - 1));
+      return std::nullopt;
     }
+    const auto found = value.is_string()
+                           ? std::find(columns_.begin(), columns_.end(), value.get<std::string>())
+                           : columns_.end();
+    if (found != columns_.end()) return static_cast<uint32_t>(found - columns_.begin());
+    place.errors.Add(
+        place.path, absl::StrCat("is ", JsonExcerpt(value), "; it must be a column of data.train: ",
+                                 absl::StrJoin(columns_, ", ")));
+    return std::nullopt;
+  }
+
+  ordered_json Name(uint32_t component) const {
+    if (idx_ != nullptr) return component;
+    return columns_.at(component);
+  }
+
+ private:
+  const std::vector<std::string> columns_;
+  const IdxSpec* const idx_;
+};
+
+ordered_json Recorded(const OutputComponents& components, const ComponentNames& names) {
+  if (components.all.has_value()) return names.Name(*components.all);
+  ordered_json list = ordered_json::array();
+  for (const std::optional<uint32_t>& one : components.in_order) {
+    list.push_back(one.has_value() ? names.Name(*one) : ordered_json());
+  }
+  if (!components.in_order.empty()) return list;
+  ordered_json object = ordered_json::object();
+  for (const auto& [output, one] : components.by_name) object[output] = names.Name(one);
+  return object;
+}
+
+// Reads a component for all outputs of the model, a list with one for each, or an object by their
+// names; null stands for none.
+void ReadComponents(const JsonPlace& place, const DataSourceSpec& source,
+                    OutputComponents& components) {
+  const ComponentNames names(source);
+  if (place.record != nullptr) {
+    *place.record = Recorded(components, names);
     return;
   }
-  const auto found = value.is_string()
-                         ? std::find(columns.begin(), columns.end(), value.get<std::string>())
-                         : columns.end();
-  if (found == columns.end()) {
-    return place.errors.Add(
-        place.path, absl::StrCat("is ", JsonExcerpt(value), "; it must be a column of data.train: ",
-                                 absl::StrJoin(columns, ", ")));
+  const json& value = *place.value;
+  if (!value.is_structured()) {
+    components.all = names.Read(place);
+    return;
   }
-  component = static_cast<uint32_t>(found - columns.begin());
+  for (const auto& [key, one] : value.items()) {
+    std::optional<uint32_t> component;
+    if (!one.is_null()) {
+      component = names.Read({JoinKeys(place.path, Excerpt(key)), place.errors, &one});
+    }
+    if (value.is_array()) components.in_order.push_back(component);
+    if (value.is_object() && component.has_value()) components.by_name[key] = *component;
+  }
+  if (value.empty()) place.errors.Add(place.path, "is empty; leave it out");
 }
 
 }  // namespace
@@ -197,8 +243,11 @@ void ReadData(ObjectReader& reader, DataSpec& data) {
   if (const auto pipeline = reader.Place("pipeline")) {
     ReadPipeline(*pipeline, ColumnNames(data.train), data.pipeline);
   }
-  if (reader.Given("sample_weight", data.sample_weight.has_value())) {
-    ReadSampleWeight(*reader.Place("sample_weight"), data.train, data.sample_weight);
+  if (reader.Given("labels", !data.labels.empty())) {
+    ReadComponents(*reader.Place("labels"), data.train, data.labels);
+  }
+  if (reader.Given("sample_weight", !data.sample_weight.empty())) {
+    ReadComponents(*reader.Place("sample_weight"), data.train, data.sample_weight);
   }
 }
 

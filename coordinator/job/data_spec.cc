@@ -86,9 +86,20 @@ proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component) {
   return labels;
 }
 
+std::optional<uint32_t> OutputComponents::Of(size_t output, const std::string& name) const {
+  if (all.has_value()) return all;
+  if (output < in_order.size()) return in_order[output];
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? std::nullopt : std::optional<uint32_t>(found->second);
+}
+
 std::vector<std::string> ColumnNames(const DataSourceSpec& source) {
-  if (!std::holds_alternative<ClickLogSpec>(source)) return {"x", "y"};
-  std::vector<std::string> names = {"dense"};
+  std::vector<std::string> names = {"x", "y"};
+  if (const auto* const idx = std::get_if<IdxSpec>(&source)) {
+    for (size_t i = 2; i < idx->paths.size(); ++i) names.push_back(absl::StrCat(i));
+  }
+  if (!std::holds_alternative<ClickLogSpec>(source)) return names;
+  names = {"dense"};
   // Criteo's click logs have 26 categories, C1 to C26.
   for (int i = 1; i <= 26; ++i) names.push_back(absl::StrCat("C", i));
   names.push_back("label");

@@ -4,7 +4,9 @@
 // are components 0 and 1, or named columns, each of which is a component. The pipeline is one list
 // for training and test data alike, and uses the names of the Keras layers that do the same.
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -55,7 +57,8 @@ struct ClickLogSpec {
 
 using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec, ClickLogSpec>;
 
-// Returns the names that a source's components have in the pipeline, in order.
+// Returns the names that a source's components have in the pipeline, in order. The files of an
+// IdxSpec behind the second one are named by their numbers: "2".
 std::vector<std::string> ColumnNames(const DataSourceSpec& source);
 
 // A transform of one component: Flatten, Rescaling or CategoryEncoding (one_hot).
@@ -70,12 +73,30 @@ struct TransformSpec {
   friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
 };
 
+// Components of a batch by the model's outputs, as the job file gives them: one for all outputs, a
+// list in their order, or an object by their names. At most one member is set.
+struct OutputComponents {
+  std::optional<uint32_t> all;
+  std::vector<std::optional<uint32_t>> in_order;
+  std::map<std::string, uint32_t> by_name;
+
+  bool empty() const { return !all.has_value() && in_order.empty() && by_name.empty(); }
+  // Returns the component of output number `output`, or nothing if none is given.
+  std::optional<uint32_t> Of(size_t output, const std::string& name) const;
+
+  friend bool operator==(const OutputComponents&, const OutputComponents&) = default;
+};
+
 struct DataSpec {
   DataSourceSpec train = MnistSpec{};
   std::optional<DataSourceSpec> test;
   std::vector<TransformSpec> pipeline;
-  // The component that has the weight of each example; absent: every example counts once.
-  std::optional<uint32_t> sample_weight;
+  // The components that have the labels of the outputs; empty: those behind the model's inputs, or
+  // the columns that are named for them (coordinator/model/scored_outputs.h).
+  OutputComponents labels;
+  // The components that have the weight of each example. Every example of an output without one
+  // counts once.
+  OutputComponents sample_weight;
 
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };

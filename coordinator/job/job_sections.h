@@ -4,6 +4,9 @@
 // one function does both. The readers report to the place's `errors`, and leave a value that they
 // could not read at its default. Private to this folder.
 
+#include <string>
+#include <vector>
+
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/job/data_spec.h"
 #include "coordinator/job/strategy_spec.h"
@@ -11,8 +14,13 @@
 
 namespace cohort {
 
-// Reads the section `compile`. `keras` is the major version of Keras that wrote the model, or 0.
-void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile);
+// What the section `compile` refers to.
+struct CompiledModel {
+  int keras = 0;                     // the major version of Keras that wrote the model, or 0
+  std::vector<std::string> outputs;  // the names of its outputs; empty: the model is not known
+};
+
+void ReadCompile(ObjectReader& reader, const CompiledModel& model, CompileSpec& compile);
 void ReadOptimizer(const JsonPlace& place, int keras, OptimizerSpec& spec);
 void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec);
 void ReadData(ObjectReader& reader, DataSpec& data);

@@ -6,12 +6,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/overrides.h"
 #include "coordinator/json/json_reader.h"
+#include "coordinator/network/output_names.h"
 #include "coordinator/network/read_model.h"
 #include "nlohmann/json.hpp"
 
@@ -198,18 +200,41 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
-// Checks that the names by which compile gives losses and metrics are those of the model's outputs.
-void CheckOutputNames(const JobSpec& job, JsonErrors& errors) {
-  if (job.model.outputs.empty()) return;
-  const ModelSpec& model = job.model;
-  // A model that gives a dict names its outputs itself; otherwise the name is that of the layer.
-  const std::string& output = model.output_names.empty()
-                                  ? model.layers[model.calls[model.outputs[0].call].layer].name
-                                  : model.output_names[0];
-  const std::string& named = job.compile.outputs.front().name;
-  if (named.empty() || named == output) return;
-  errors.Add("compile", absl::StrCat("gives a loss or metrics for the output '", Excerpt(named),
-                                     "', but the model's output is '", output, "'"));
+// Checks a key of `data` that gives components by the model's outputs, whose names are `outputs`.
+void CheckComponents(const std::string& key, const OutputComponents& components,
+                     const std::vector<std::string>& outputs, JsonErrors& errors) {
+  if (!components.in_order.empty() && components.in_order.size() != outputs.size()) {
+    errors.Add(key, absl::StrCat("has ", components.in_order.size(), " entries, but the model has ",
+                                 outputs.size(), " outputs; give one entry for each"));
+  }
+  for (const auto& [name, component] : components.by_name) {
+    if (std::find(outputs.begin(), outputs.end(), name) != outputs.end()) continue;
+    errors.Add(key, absl::StrCat("names the output '", Excerpt(name), "', but the model has '",
+                                 absl::StrJoin(outputs, "', '"), "'"));
+  }
+}
+
+// Checks what other sections than `compile` say of the model's outputs.
+void CheckOutputs(const JobSpec& job, JsonErrors& errors) {
+  const std::vector<std::string> outputs = OutputNames(job.model);
+  // What is wrong with the model has been reported.
+  if (outputs.empty()) return;
+  CheckComponents("data.labels", job.data.labels, outputs, errors);
+  CheckComponents("data.sample_weight", job.data.sample_weight, outputs, errors);
+  if (outputs.size() > 1 && !job.fit.class_weight.empty()) {
+    errors.Add("fit.class_weight",
+               absl::StrCat("is given for a model with ", outputs.size(),
+                            " outputs; as in Keras, classes have weights only where there is one "
+                            "output: give each output's examples weights in data.sample_weight"));
+  }
+  if (job.data.labels.empty()) return;
+  for (size_t i = 0; i < job.compile.outputs.size() && i < outputs.size(); ++i) {
+    const bool reads = job.compile.outputs[i].reads_labels();
+    if (!reads || job.data.labels.Of(i, outputs[i]).has_value()) continue;
+    errors.Add("data.labels", absl::StrCat("gives the output '", outputs[i],
+                                           "' no labels, but compile gives it a loss or metrics; "
+                                           "name the component that has its labels"));
+  }
 }
 
 // Checks the exports, which write the trained model as files of whole tensors.
@@ -259,7 +284,7 @@ void ReadCompileSection(ObjectReader& reader, const ResolvedModel& resolved, Job
   if (compile) {
     compile->path = resolved.compile_path;
     ObjectReader section(*compile);
-    ReadCompile(section, job.model.file_form.keras, job.compile);
+    ReadCompile(section, {job.model.file_form.keras, OutputNames(job.model)}, job.compile);
     section.Finish();
   } else if (!resolved.is_known || !resolved.is_compile_known) {
     return;  // what could not be read has been reported
@@ -288,7 +313,7 @@ void ReadJob(const JsonPlace& place, const ResolvedModel& resolved, JobSpec& job
   reader.Object("cluster", ReadCluster, &job.cluster);
   // Checks across sections come last, when every section has its values.
   CheckRounds(job, place.errors);
-  CheckOutputNames(job, place.errors);
+  CheckOutputs(job, place.errors);
   CheckExport(job, place.errors);
   reader.Finish();
 }

@@ -68,11 +68,10 @@ void ReadFields(ObjectReader& config, const MetricRow& row, int keras, MetricSpe
 }
 
 // Returns the name under which a metric is reported that the file gives by a name alone: as in
-// Keras, "acc" stays "acc", and Keras 2 keeps each name, where Keras 3 takes the class's.
+// Keras, "mae" stays "mae". The name of a class, "AUC", stays in Keras 3 and is "auc" in Keras 2.
 std::string NameOf(const MetricRow& row, const std::string& given, int keras) {
   const bool is_name = std::find(row.names.begin(), row.names.end(), given) != row.names.end();
-  const bool keeps = row.add == nullptr || keras == 2;
-  return is_name && keeps ? given : row.names.front();
+  return is_name || keras >= 3 ? given : row.names.front();
 }
 
 std::optional<MetricSpec> ReadMetric(const JsonPlace& place, const MetricListOptions& options) {
@@ -82,7 +81,8 @@ std::optional<MetricSpec> ReadMetric(const JsonPlace& place, const MetricListOpt
   if (row == nullptr) return std::nullopt;
   MetricSpec spec = DefaultMetric(*row, options.keras == 0 ? kKerasOtherwise : options.keras);
   spec.weighted = options.weighted;
-  spec.name = NameOf(*row, form.class_name, spec.keras);
+  const bool is_given = form.is_name_only || spec.keras == 2 || IsByShape(spec);
+  spec.name = is_given ? NameOf(*row, form.class_name, spec.keras) : row->names.front();
   ObjectReader config = form.Config("");
   ReadFields(config, *row, options.keras, spec);
   const std::string wrong = row->check == nullptr ? "" : row->check(spec.config);
@@ -96,8 +96,7 @@ ordered_json ToJson(const MetricSpec& metric, JsonErrors& errors) {
   const MetricRow& row = RowOf(metric);
   const bool is_default = metric.config == ClassConfig::Default(row.keys) &&
                           metric.keras == kKerasOtherwise &&
-                          FindMetricFunction(metric.name) == &row &&
-                          NameOf(row, metric.name, kKerasOtherwise) == metric.name;
+                          FindMetricFunction(metric.name) == &row;
   // The name alone is enough for a metric with Keras's defaults.
   if (is_default) return metric.name;
   ordered_json form;

@@ -12,6 +12,16 @@ namespace {
 
 const std::string& NameOf(const LossSpec& loss) { return RowOf(loss).names.front(); }
 
+// Returns the loss or the metric of an output as messages name it: "compile.loss 'mse' of output
+// 'out'". The output's name is left out if the file does not give it.
+std::string Named(absl::string_view what, const OutputSpec& spec) {
+  return spec.name.empty() ? std::string(what) : absl::StrCat(what, " of output '", spec.name, "'");
+}
+
+std::string NamedLoss(const OutputSpec& spec) {
+  return Named(absl::StrCat("compile.loss '", NameOf(spec.loss), "'"), spec);
+}
+
 // Returns an output of this shape for one example as a value of a graph.
 NodeValue OutputValue(const std::string& name, const Shape& example) {
   NodeValue value{name, {-1}};
@@ -35,10 +45,11 @@ std::string DenseRemedy(const LossSpec& loss, const Shape& output) {
                       "'sparse_categorical_crossentropy'");
 }
 
-absl::Status RefuseLabels(const LossSpec& loss, const Shape& output,
+absl::Status RefuseLabels(const OutputSpec& spec, const Shape& output,
                           const proto::ComponentSpec& y) {
+  const LossSpec& loss = spec.loss;
   const LabelKind kind = RowOf(loss).labels;
-  const std::string what = absl::StrCat("compile.loss '", NameOf(loss), "'");
+  const std::string what = NamedLoss(spec);
   const std::string type = absl::StrCat(DTypeName(static_cast<DType>(y.dtype())), "[",
                                         absl::StrJoin(y.dims(), ","), "]");
   if (output.rank() != 1 && kind != LabelKind::kSequences) {
@@ -67,23 +78,29 @@ absl::Status RefuseLabels(const LossSpec& loss, const Shape& output,
       "data.pipeline if they are integers in the file"));
 }
 
+// Checks that the metrics of an output can read the labels of its loss.
+absl::Status CheckMetricsOf(const OutputSpec& output) {
+  if (!output.has_loss) return absl::OkStatus();
+  const LabelKind labels = RowOf(output.loss).labels;
+  for (const MetricSpec& metric : output.metrics) {
+    const LabelKind wanted = RowOf(metric).labels;
+    // Labels that are class numbers are no scores, and scores are no class numbers.
+    const bool differs = (labels == LabelKind::kClasses && wanted == LabelKind::kLikeOutput) ||
+                         (labels == LabelKind::kLikeOutput && wanted == LabelKind::kClasses);
+    if (!differs) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("compile.metrics: ", Named(absl::StrCat("'", metric.name, "'"), output),
+                     " does not fit the labels of '", NameOf(output.loss),
+                     "'; use 'accuracy', which is resolved by the loss, or ",
+                     "a metric that takes such labels"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckMetrics(const CompileSpec& compile) {
-  for (const OutputSpec& output : compile.outputs) {
-    const LabelKind labels = RowOf(output.loss).labels;
-    for (const MetricSpec& metric : output.metrics) {
-      const LabelKind wanted = RowOf(metric).labels;
-      // Labels that are class numbers are no scores, and scores are no class numbers.
-      const bool differs = (labels == LabelKind::kClasses && wanted == LabelKind::kLikeOutput) ||
-                           (labels == LabelKind::kLikeOutput && wanted == LabelKind::kClasses);
-      if (!differs) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("compile.metrics: '", metric.name, "' does not fit the labels of '",
-                       NameOf(output.loss), "'; use 'accuracy', which is resolved by the loss, or ",
-                       "a metric that takes such labels"));
-    }
-  }
+  for (const OutputSpec& output : compile.outputs) RETURN_IF_ERROR(CheckMetricsOf(output));
   return absl::OkStatus();
 }
 
@@ -110,22 +127,22 @@ std::vector<int64_t> StateSizes(const std::vector<MetricSpec>& metrics, const Sh
   return sizes;
 }
 
-absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
+absl::Status CheckLabels(const OutputSpec& spec, const Shape& output,
                          const proto::ComponentSpec& y) {
-  const OutputSpec& spec = compile.outputs.front();
   RETURN_IF_ERROR(DTypeFromNumber(y.dtype()).status());
   const NodeValue value = OutputValue("", output);
   NodeValue labels = ValueOf("", y);
-  const bool takes_classes = TakesClasses(spec.loss, output);
-  const LossRow& row = RowOf(spec.loss);
-  RETURN_IF_ERROR(
-      CheckAxes(spec.loss.config, value, absl::StrCat("compile.loss '", NameOf(spec.loss), "'")));
-  const NodeValue shown = OutputForLabels(row.labels, spec.loss.config, value);
-  if (!CheckLabelShape(row.labels, labels, shown, "").ok() || (takes_classes && !HasLabels(y))) {
-    return RefuseLabels(spec.loss, output, y);
+  if (spec.has_loss) {
+    const bool takes_classes = TakesClasses(spec.loss, output);
+    const LossRow& row = RowOf(spec.loss);
+    RETURN_IF_ERROR(CheckAxes(spec.loss.config, value, NamedLoss(spec)));
+    const NodeValue shown = OutputForLabels(row.labels, spec.loss.config, value);
+    if (!CheckLabelShape(row.labels, labels, shown, "").ok() || (takes_classes && !HasLabels(y))) {
+      return RefuseLabels(spec, output, y);
+    }
+    RETURN_IF_ERROR(CheckMetricsOf(spec));
+    if (takes_classes) labels = ValueOf("", ClassLabels(y));
   }
-  RETURN_IF_ERROR(CheckMetrics(compile));
-  if (takes_classes) labels = ValueOf("", ClassLabels(y));
   for (const MetricSpec& metric : ResolvedMetrics(spec, labels, output)) {
     RETURN_IF_ERROR(CheckMetricShape(metric, labels, value));
   }
@@ -142,9 +159,10 @@ bool TakesClasses(const LossSpec& loss, const Shape& output) {
   return !ignores;
 }
 
-proto::ComponentSpec ReadableLabels(const LossSpec& loss, const Shape& output) {
+proto::ComponentSpec ReadableLabels(const OutputSpec& spec, const Shape& output) {
   std::vector<int64_t> dims(output.dims().begin(), output.dims().end());
-  const LabelKind kind = RowOf(loss).labels;
+  LabelKind kind = RowOf(spec.loss).labels;
+  if (!spec.has_loss && !spec.metrics.empty()) kind = RowOf(spec.metrics.front()).labels;
   proto::ComponentSpec labels;
   const bool like_output = kind == LabelKind::kLikeOutput || kind == LabelKind::kAny;
   labels.set_dtype(static_cast<int32_t>(like_output ? DType::kFloat32 : DType::kUint8));
@@ -186,29 +204,32 @@ NodeValue AddClassWeights(const LossSpec& loss, const NodeValue& labels,
 absl::StatusOr<StepLoss> AddStepLoss(const OutputSpec& spec, const std::vector<MetricSpec>& metrics,
                                      const LossOutput& output, const NodeValue& labels,
                                      const ExampleWeights& weights, FormulaNodes& nodes) {
-  nodes.graph().SetNamePrefix("loss/");
   StepLoss step;
   LossInputs in;
   in.y_true = labels;
   in.y_pred = OutputValue(output.value, output.shape);
   if (!output.logits.empty()) in.logits = OutputValue(output.logits, output.shape);
-  const std::string examples = nodes.ToFloat(nodes.RowsOf(labels.name));
-  LossInputs fitted = in;
-  const LabelKind kind = RowOf(spec.loss).labels;
-  const std::string what = absl::StrCat("compile.loss '", NameOf(spec.loss), "'");
-  ASSIGN_OR_RETURN(
-      fitted.y_true,
-      FitLabels(kind, labels, OutputForLabels(kind, spec.loss.config, in.y_pred), what, nodes));
-  BatchLoss loss = AddBatchLoss(spec.loss.reduction, AddExampleLosses(spec.loss, fitted, nodes),
-                                weights, examples, nodes);
-  if (spec.loss_weight != 1) {
-    loss = {nodes.Mul(loss.mean, spec.loss_weight), nodes.Mul(loss.sum, spec.loss_weight)};
+  nodes.graph().SetNamePrefix(absl::StrCat("loss/", output.prefix));
+  step.examples = nodes.ToFloat(nodes.RowsOf(labels.name));
+  if (spec.has_loss) {
+    LossInputs fitted = in;
+    const LabelKind kind = RowOf(spec.loss).labels;
+    ASSIGN_OR_RETURN(fitted.y_true,
+                     FitLabels(kind, labels, OutputForLabels(kind, spec.loss.config, in.y_pred),
+                               NamedLoss(spec), nodes));
+    const BatchLoss loss =
+        AddBatchLoss(spec.loss.reduction, AddExampleLosses(spec.loss, fitted, nodes), weights,
+                     step.examples, nodes);
+    step.mean = loss.mean;
+    step.sum = step.unweighted_sum = loss.sum;
+    if (spec.loss_weight != 1) {
+      step.mean = nodes.Mul(loss.mean, spec.loss_weight);
+      step.sum = nodes.Mul(loss.sum, spec.loss_weight);
+    }
   }
-  step.mean = loss.mean;
-  step.fetches = {loss.sum, examples};
-  nodes.graph().SetNamePrefix("metrics/");
+  nodes.graph().SetNamePrefix(absl::StrCat("metrics/", output.prefix));
   for (const MetricSpec& metric : metrics) {
-    ASSIGN_OR_RETURN(step.fetches.emplace_back(), AddMetricState(metric, in, weights, nodes));
+    ASSIGN_OR_RETURN(step.metrics.emplace_back(), AddMetricState(metric, in, weights, nodes));
   }
   return step;
 }

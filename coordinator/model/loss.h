@@ -21,17 +21,18 @@ namespace cohort {
 // that cannot.
 absl::Status CheckMetrics(const CompileSpec& compile);
 
-// Checks the labels. Errors: INVALID_ARGUMENT, with the remedy, if labels of type `y` or the
-// model's output [classes] do not fit the loss or a metric.
-absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
+// Checks the labels of an output. Errors: INVALID_ARGUMENT, with the remedy, if labels of type `y`
+// or the output's shape do not fit the loss or a metric.
+absl::Status CheckLabels(const OutputSpec& spec, const Shape& output,
                          const proto::ComponentSpec& y);
 
 // Returns whether the data sets have to turn the labels into class numbers (proto::ClassLabels),
 // which checks them before a step runs.
 bool TakesClasses(const LossSpec& loss, const Shape& output);
 
-// Returns the type of one example's labels that the loss can read, of those that it can read.
-proto::ComponentSpec ReadableLabels(const LossSpec& loss, const Shape& output);
+// Returns one of the types of labels that the output's loss can read, or, without a loss, its first
+// metric.
+proto::ComponentSpec ReadableLabels(const OutputSpec& spec, const Shape& output);
 
 // Returns a component of a batch as a value of a graph.
 NodeValue ValueOf(const std::string& name, const proto::ComponentSpec& component);
@@ -41,19 +42,22 @@ NodeValue ValueOf(const std::string& name, const proto::ComponentSpec& component
 NodeValue AddClassWeights(const LossSpec& loss, const NodeValue& labels,
                           const std::map<int64_t, double>& weights, FormulaNodes& nodes);
 
-// What a step computes of one output beside gradients.
+// What a step computes of one output beside gradients. The first two are float32 scalars, and empty
+// for an output without a loss.
 struct StepLoss {
-  std::string mean;  // float32 scalar from which gradients are taken
-  // What the step fetches: two float32 scalars, the loss times the number of examples and that
-  // number, and then the state of each metric, a list of float64.
-  std::vector<std::string> fetches;
+  std::string mean;                  // the weighted loss, from which gradients are taken
+  std::string sum;                   // the weighted loss times the number of examples
+  std::string unweighted_sum;        // the loss without loss_weight times the number of examples
+  std::string examples;              // the number of examples, a float32 scalar
+  std::vector<std::string> metrics;  // the state of each metric, a list of float64
 };
 
 // The output of a model that a loss compares with labels, in Keras's order.
 struct LossOutput {
   std::string value;
-  std::string logits;  // the input of the final softmax or sigmoid; empty if there is none
-  const Shape& shape;  // shape of one example
+  std::string logits;       // the input of the final softmax or sigmoid; empty if there is none
+  const Shape& shape;       // shape of one example
+  std::string prefix = "";  // begins the names of the output's nodes: "out/"; "" for one output
 };
 
 // Adds loss and metrics. `metrics` are resolved (ResolveMetric). Errors: INVALID_ARGUMENT naming a

@@ -13,8 +13,6 @@
 namespace cohort {
 namespace {
 
-constexpr char kLabelColumn[] = "label";
-
 // Checks that a column has a batch and known dimensions of bounded size.
 absl::Status CheckColumn(const std::string& name, const proto::ComponentSpec& x) {
   RETURN_IF_ERROR(DTypeFromNumber(x.dtype()).status());
@@ -152,8 +150,22 @@ absl::Status Model::TakeColumns(const proto::ElementSpec& batch) {
             .subspan(1));
     columns_.push_back(std::move(column));
   }
-  ASSIGN_OR_RETURN(labels_, FindComponent(kLabelColumn, columns_.size(), batch));
   return absl::OkStatus();
+}
+
+std::vector<uint32_t> Model::components() const {
+  std::vector<uint32_t> components;
+  for (const Column& column : columns_) components.push_back(column.component);
+  return components;
+}
+
+absl::StatusOr<uint32_t> Model::FindLabels(const std::string& column, size_t position) const {
+  return FindComponent(column, columns_.size() + position, batch_);
+}
+
+std::string Model::LabelsName(const std::string& output) const {
+  // No layer has a colon in its name.
+  return output.empty() ? labels_name_ : absl::StrCat(labels_name_, ":", output);
 }
 
 absl::StatusOr<uint32_t> Model::FindComponent(const std::string& name, size_t position,
@@ -231,21 +243,26 @@ void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& prog
   }
 }
 
-void Model::AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
-                      proto::Program& program) const {
-  graph.Input(labels_name_, static_cast<DType>(labels.dtype()), SymbolicDims(labels));
+NodeValue Model::AddLabels(const std::string& output, const proto::ComponentSpec& labels,
+                           uint32_t component, GraphBuilder& graph, proto::Program& program) const {
+  const std::string name = LabelsName(output);
+  const auto dtype = static_cast<DType>(labels.dtype());
+  graph.Input(name, dtype, SymbolicDims(labels));
   proto::InputBinding* const binding = program.add_inputs();
-  binding->set_input(labels_name_);
-  binding->set_batch_component(labels_);
+  binding->set_input(name);
+  binding->set_batch_component(component);
+  return {name, {labels.dims().begin(), labels.dims().end()}, dtype};
 }
 
-NodeValue Model::AddSampleWeight(const proto::ComponentSpec& weights, uint32_t component,
-                                 GraphBuilder& graph, proto::Program& program) const {
+NodeValue Model::AddSampleWeight(const std::string& suffix, uint32_t component, GraphBuilder& graph,
+                                 proto::Program& program) const {
+  const proto::ComponentSpec& weights = batch_.components(static_cast<int>(component));
   std::string name = "sample_weight";
   // An input of the model may have this name.
   for (const Column& column : columns_) {
     if (column.name == name) name = "sample_weight:";
   }
+  absl::StrAppend(&name, suffix);
   const auto dtype = static_cast<DType>(weights.dtype());
   graph.Input(name, dtype, SymbolicDims(weights));
   proto::InputBinding* const binding = program.add_inputs();

@@ -6,11 +6,11 @@
 // layers that look them up.
 //
 // Columns of the batch become inputs of the model by name, if the data has named columns, else by
-// position: first the model's inputs in their order, then the labels. An embedding reads the rows
-// of its table that the batch names: the graph's input for the table is those rows, [rows, ...],
-// and the ids are positions in them (InputBinding.rows_of). A graph for prediction has the whole
-// table and the ids themselves, unless the table is dynamic, because a dynamic table has no fixed
-// rows.
+// position: first the model's inputs in their order, then the labels (scored_outputs.h). An
+// embedding reads the rows of its table that the batch names: the graph's input for the table is
+// those rows, [rows, ...], and the ids are positions in them (InputBinding.rows_of). A graph for
+// prediction has the whole table and the ids themselves, unless the table is dynamic, because a
+// dynamic table has no fixed rows.
 
 #include <cstdint>
 #include <set>
@@ -39,21 +39,26 @@ class Model {
   const std::vector<VariableSpec>& variables() const { return variables_; }
   // Returns the types of the outputs.
   const std::vector<TensorType>& outputs() const { return outputs_; }
-  // Return the number of the batch's component that holds the labels, and the name of the labels in
-  // graphs.
-  uint32_t labels() const { return labels_; }
-  const std::string& labels_name() const { return labels_name_; }
+  // Returns the components of the batch that the inputs read.
+  std::vector<uint32_t> components() const;
+  // Returns the component that has labels: the column of this name, or, of data without named
+  // columns, component number `position` behind those of the inputs. Errors: INVALID_ARGUMENT if
+  // the batch has no such component.
+  absl::StatusOr<uint32_t> FindLabels(const std::string& column, size_t position) const;
+  // Returns the name in graphs of an output's labels; the name of a model's only output is empty.
+  std::string LabelsName(const std::string& output) const;
 
   // Declares the columns of the batch as graph inputs, and binds them in the program in the same
   // order.
   void AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
-  // Adds the labels as a graph input and binds them; `labels` is their type in the data sets.
-  void AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
-                 proto::Program& program) const;
-  // Adds the weights of the examples, which are the component `component` of type `weights` of a
-  // batch, as a graph input and binds it.
-  NodeValue AddSampleWeight(const proto::ComponentSpec& weights, uint32_t component,
-                            GraphBuilder& graph, proto::Program& program) const;
+  // Adds labels, which are component `component` of a batch, as a graph input and binds it;
+  // `labels` is their type in the data sets.
+  NodeValue AddLabels(const std::string& output, const proto::ComponentSpec& labels,
+                      uint32_t component, GraphBuilder& graph, proto::Program& program) const;
+  // Adds weights of the examples, which are component `component` of a batch, as a graph input and
+  // binds it. Programs with several components of weights give each a `suffix` of its name.
+  NodeValue AddSampleWeight(const std::string& suffix, uint32_t component, GraphBuilder& graph,
+                            proto::Program& program) const;
   // Adds the variables as graph inputs under their own names, in creation order, and binds them.
   void AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
 
@@ -95,7 +100,6 @@ class Model {
   std::set<std::string> tables_;          // names of variables that are read by rows
   std::set<std::string> dynamic_tables_;  // names of the dynamic ones among tables_
   proto::ElementSpec batch_;
-  uint32_t labels_ = 0;
   std::string labels_name_ = "y";
 };
 

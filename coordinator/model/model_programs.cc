@@ -1,9 +1,10 @@
 #include "coordinator/model/model_programs.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,11 @@
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "coordinator/job/compile_spec.h"
-#include "coordinator/job/data_spec.h"
 #include "coordinator/layers/variable_spec.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/optimizer.h"
+#include "coordinator/model/scored_outputs.h"
 
 namespace cohort {
 
@@ -94,51 +95,41 @@ absl::StatusOr<onnx::ModelProto> ClippingGraph(const std::vector<std::string>& g
 struct Parts {
   const JobSpec& job;
   const Model& model;
-  const proto::ComponentSpec& labels;
-  const std::optional<proto::ComponentSpec>& sample_weight;
-  const std::vector<MetricSpec>& metrics;
+  const std::vector<ScoredOutput>& outputs;
 };
 
+// The weights of examples of the data that a graph has, by their component.
+using DataWeights = std::map<uint32_t, NodeValue>;
+
+// Returns the weights of the output's examples in the data as float32, or nothing if it has none.
+// Several outputs may have the same ones.
+NodeValue AddDataWeight(const Parts& parts, const ScoredOutput& output, DataWeights& known,
+                        FormulaNodes& nodes, proto::Program& program) {
+  if (!output.sample_weight.has_value()) return {};
+  const uint32_t component = *output.sample_weight;
+  const auto found = known.find(component);
+  if (found != known.end()) return found->second;
+  const std::string suffix = known.empty() ? "" : absl::StrCat(":", component);
+  NodeValue weight = parts.model.AddSampleWeight(suffix, component, nodes.graph(), program);
+  weight.name = nodes.ToFloat(weight.name);
+  weight.dtype = DType::kFloat32;
+  return known[component] = weight;
+}
+
 // Adds the weights of the examples: those of the data, and in training those of the classes.
-ExampleWeights AddWeights(const Parts& parts, ModelMode mode, const NodeValue& labels,
-                          FormulaNodes& nodes, proto::Program& program) {
-  nodes.graph().SetNamePrefix("weights/");
+ExampleWeights AddWeights(const Parts& parts, const ScoredOutput& output, const NodeValue& of_data,
+                          const NodeValue& labels, FormulaNodes& nodes) {
   ExampleWeights weights;
-  NodeValue& weight = weights.sample_weight;
-  if (parts.sample_weight.has_value()) {
-    weight = parts.model.AddSampleWeight(*parts.sample_weight, *parts.job.data.sample_weight,
-                                         nodes.graph(), program);
-    weight.name = nodes.ToFloat(weight.name);
-    weight.dtype = DType::kFloat32;
-  }
+  NodeValue& weight = weights.sample_weight = of_data;
   const std::map<int64_t, double>& by_class = parts.job.fit.class_weight;
-  if (by_class.empty() || mode != ModelMode::kTraining) return weights;
-  const NodeValue of_class =
-      AddClassWeights(parts.job.compile.outputs.front().loss, labels, by_class, nodes);
+  if (by_class.empty()) return weights;
+  const NodeValue of_class = AddClassWeights(output.spec.loss, labels, by_class, nodes);
   if (weight.has_value()) {
     weight = {nodes.Mul(AlignWeight(weight, of_class, nodes).name, of_class.name), of_class.dims};
   } else {
     weight = of_class;
   }
   return weights;
-}
-
-// Returns the component that has the sample weights, if the job names one. Errors: INVALID_ARGUMENT
-// if it cannot be one.
-absl::StatusOr<std::optional<proto::ComponentSpec>> FindSampleWeight(
-    const JobSpec& job, const proto::ElementSpec& batch) {
-  const std::optional<uint32_t>& component = job.data.sample_weight;
-  if (!component.has_value()) return std::optional<proto::ComponentSpec>();
-  if (*component >= static_cast<uint32_t>(batch.components_size())) {
-    return absl::InvalidArgumentError(absl::StrCat("data.sample_weight is component ", *component,
-                                                   ", but the data has ", batch.components_size(),
-                                                   " components; give a number below that"));
-  }
-  const proto::ComponentSpec& found = batch.components(static_cast<int>(*component));
-  if (HasLabels(found)) return std::optional<proto::ComponentSpec>(found);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "data.sample_weight is component ", *component,
-      ", which does not have one number for each example; name a component [N] or [N,1]"));
 }
 
 // Binds a fetched output. `of_replicas` says how the values of several replicas become one value.
@@ -158,15 +149,17 @@ absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   parts.model.AddVariables(ModelMode::kPrediction, graph, program);
   StateValues state;
   std::vector<std::string> penalties;
-  std::string output =
-      parts.model.AddLayers(ModelMode::kPrediction, graph, state, penalties)[0].value;
+  const std::vector<LayerValue> outputs =
+      parts.model.AddLayers(ModelMode::kPrediction, graph, state, penalties);
   graph.SetNamePrefix("");
-  // An output must not be an input, even in a model without nodes.
-  output = graph.Op("Identity", {output});
-  graph.Output(output);
+  for (const LayerValue& value : outputs) {
+    // An output must not be an input, even in a model without nodes.
+    const std::string output = graph.Op("Identity", {value.value});
+    graph.Output(output);
+    BindFetch(output, proto::ROWS_OF_REPLICAS, program);
+  }
   ASSIGN_OR_RETURN(const onnx::ModelProto model, graph.Finish());
   program.set_model(model.SerializeAsString());
-  BindFetch(output, proto::ROWS_OF_REPLICAS, program);
   return program;
 }
 
@@ -213,27 +206,81 @@ void AddPenalties(const std::vector<std::string>& penalties, StepGraph& step, Gr
   if (!step.mean_loss.empty()) step.mean_loss = graph.Op("Add", {step.mean_loss, penalty});
 }
 
+// Adds losses and metrics of each output. Errors: those of AddStepLoss.
+absl::StatusOr<std::vector<StepLoss>> AddLosses(const Parts& parts, ModelMode mode,
+                                                const std::vector<LayerValue>& values,
+                                                const std::vector<NodeValue>& labels,
+                                                FormulaNodes& nodes, proto::Program& program) {
+  DataWeights of_data;
+  std::vector<StepLoss> losses;
+  for (size_t i = 0; i < parts.outputs.size(); ++i) {
+    const ScoredOutput& output = parts.outputs[i];
+    nodes.graph().SetNamePrefix("weights/");
+    ExampleWeights weights;
+    weights.sample_weight = AddDataWeight(parts, output, of_data, nodes, program);
+    if (mode == ModelMode::kTraining) {
+      weights = AddWeights(parts, output, weights.sample_weight, labels[i], nodes);
+    }
+    const LayerValue& value = values[output.number];
+    const std::string prefix = output.name.empty() ? "" : absl::StrCat(output.name, "/");
+    ASSIGN_OR_RETURN(
+        losses.emplace_back(),
+        AddStepLoss(output.spec, output.metrics, {value.value, value.logits, output.shape, prefix},
+                    labels[i], weights, nodes));
+  }
+  return losses;
+}
+
+// Returns the sum of the values, of which one is itself.
+std::string SumOf(const std::vector<std::string>& values, GraphBuilder& graph) {
+  return values.size() == 1 ? values[0] : graph.Op("Sum", values);
+}
+
+// Sets the mean loss and the fetches: the sum of the outputs' losses, the number of examples, each
+// output's loss if several have one, and the states of all metrics.
+void JoinLosses(const std::vector<StepLoss>& losses, FormulaNodes& nodes, StepGraph& step) {
+  std::vector<std::string> means, sums, states;
+  for (const StepLoss& loss : losses) {
+    if (loss.mean.empty()) continue;
+    means.push_back(loss.mean);
+    sums.push_back(loss.sum);
+  }
+  nodes.graph().SetNamePrefix("loss/");
+  for (const StepLoss& loss : losses) {
+    if (loss.mean.empty() || means.size() == 1) continue;
+    // The state of a mean (MeanOfState).
+    states.push_back(nodes.Join({nodes.Unsqueeze(nodes.ToDouble(loss.unweighted_sum), 0),
+                                 nodes.Unsqueeze(nodes.ToDouble(loss.examples), 0)},
+                                0));
+  }
+  for (const StepLoss& loss : losses) {
+    states.insert(states.end(), loss.metrics.begin(), loss.metrics.end());
+  }
+  step.mean_loss = SumOf(means, nodes.graph());
+  step.fetches = {SumOf(sums, nodes.graph()), losses.front().examples};
+  step.fetches.insert(step.fetches.end(), states.begin(), states.end());
+}
+
 // Builds the graph up to the loss and the metrics, which train_step and eval_step have in common.
 absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const char* name) {
   StepGraph step;
   GraphBuilder graph(name);
   step.program.set_name(name);
   parts.model.AddColumns(mode, graph, step.program);
-  parts.model.AddLabels(parts.labels, graph, step.program);
+  std::vector<NodeValue> labels;
+  for (const ScoredOutput& output : parts.outputs) {
+    labels.push_back(
+        parts.model.AddLabels(output.name, output.labels_type, output.labels, graph, step.program));
+  }
   parts.model.AddVariables(mode, graph, step.program);
   std::vector<std::string> penalties;
-  const LayerValue output = parts.model.AddLayers(mode, graph, step.state, penalties)[0];
-  const OutputSpec& spec = parts.job.compile.outputs.front();
-  const NodeValue labels = ValueOf(parts.model.labels_name(), parts.labels);
+  const std::vector<LayerValue> values = parts.model.AddLayers(mode, graph, step.state, penalties);
   FormulaNodes nodes(graph);
-  const ExampleWeights weights = AddWeights(parts, mode, labels, nodes, step.program);
-  ASSIGN_OR_RETURN(StepLoss loss,
-                   AddStepLoss(spec, parts.metrics,
-                               {output.value, output.logits, parts.model.outputs()[0].shape},
-                               labels, weights, nodes));
-  step.fetches = std::move(loss.fetches);
+  ASSIGN_OR_RETURN(const std::vector<StepLoss> losses,
+                   AddLosses(parts, mode, values, labels, nodes, step.program));
+  JoinLosses(losses, nodes, step);
   // Gradients are taken from the mean loss; the sum is fetched for the losses shown per epoch.
-  if (mode == ModelMode::kTraining) step.mean_loss = loss.mean;
+  if (mode != ModelMode::kTraining) step.mean_loss.clear();
   if (!penalties.empty()) AddPenalties(penalties, step, graph);
   for (const std::string& fetch : step.fetches) graph.Output(fetch);
   for (const auto& [variable, value] : step.state) graph.Output(value);
@@ -300,41 +347,45 @@ absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts, bool replicate
   return std::move(program);
 }
 
+// Returns the metrics in the order of the fetches. If several outputs have a loss, each of these
+// losses is a metric too: its mean over the examples, without loss_weights.
+void SetMetrics(const std::vector<ScoredOutput>& outputs, ModelPrograms& programs) {
+  const auto losses = std::count_if(outputs.begin(), outputs.end(),
+                                    [](const ScoredOutput& one) { return one.spec.has_loss; });
+  for (const ScoredOutput& output : outputs) {
+    if (losses == 1 || !output.spec.has_loss) continue;
+    MetricSpec mean = DefaultMetric(*FindMetricClass("Mean"), output.spec.loss.keras);
+    mean.name = ReportedName(output.spec, "loss");
+    programs.metrics.push_back(std::move(mean));
+    programs.metric_sizes.push_back(2);
+  }
+  for (const ScoredOutput& output : outputs) {
+    programs.metrics.insert(programs.metrics.end(), output.metrics.begin(), output.metrics.end());
+    programs.metric_sizes.insert(programs.metric_sizes.end(), output.metric_sizes.begin(),
+                                 output.metric_sizes.end());
+  }
+  programs.fetch_names = {"loss_sum", "count"};
+  for (const MetricSpec& metric : programs.metrics) programs.fetch_names.push_back(metric.name);
+}
+
 }  // namespace
 
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch) {
-  if (batch.components_size() < 2) {
+  // data.labels may name what the model reads as well.
+  if (batch.components_size() < 2 && job.data.labels.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("training data has ", batch.components_size(),
                      " components; it must give examples x and labels y"));
   }
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
-  if (model.outputs().size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model has ", model.outputs().size(),
-                     " outputs; a model that is trained here has one"));
-  }
   ModelPrograms programs;
   programs.variables = model.variables();
   // The optimizer is checked first, because its errors do not depend on the data.
   RETURN_IF_ERROR(SetUpdates(job.compile.optimizer, programs.variables));
-  const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
-  RETURN_IF_ERROR(CheckLabels(job.compile, model.outputs()[0].shape, labels));
-  ASSIGN_OR_RETURN(const std::optional<proto::ComponentSpec> sample_weight,
-                   FindSampleWeight(job, batch));
-  proto::ComponentSpec given = labels;
-  // Data sets turn the labels into class numbers, so the programs read labels of the resulting
-  // type.
-  if (TakesClasses(job.compile.outputs.front().loss, model.outputs()[0].shape)) {
-    programs.labels.emplace();
-    programs.labels->mutable_class_labels()->set_component(model.labels());
-    programs.labels->mutable_class_labels()->set_classes(model.outputs()[0].shape.dim(0));
-    given = ClassLabels(labels);
-  }
-  programs.metrics =
-      ResolvedMetrics(job.compile.outputs.front(), ValueOf("", given), model.outputs()[0].shape);
-  programs.metric_sizes = StateSizes(programs.metrics, model.outputs()[0].shape);
-  const Parts parts{job, model, given, sample_weight, programs.metrics};
+  ASSIGN_OR_RETURN(ScoredOutputs scored, FindScoredOutputs(job, model, batch));
+  programs.labels = std::move(scored.transforms);
+  SetMetrics(scored.outputs, programs);
+  const Parts parts{job, model, scored.outputs};
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
   programs.exchanges = HasExchange(programs.train_step);
   // Without clipping, train_step serves any number of replicas.
@@ -343,8 +394,6 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   }
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));
   ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts));
-  programs.fetch_names = {"loss_sum", "count"};
-  for (const MetricSpec& metric : programs.metrics) programs.fetch_names.push_back(metric.name);
   programs.update_rule = MakeUpdateRule(job.compile.optimizer);
   return programs;
 }

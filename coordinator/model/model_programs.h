@@ -2,22 +2,24 @@
 
 // Builds the three programs of a job. The graph inputs of a program are the columns of a batch that
 // the model reads ("x", or the names of a functional model's inputs; symbolic batch N; an
-// embedding's ids are bound to rows of its table), the labels ("y") if the program uses them, and
-// the variables, bound by name. The outputs are, in this order:
+// embedding's ids are bound to rows of its table), the labels ("y", or "y:out" of each of several
+// outputs) if the program uses them, and the variables, bound by name. The outputs are, in this
+// order:
 //
 //   train_step  loss_sum, count, one state per metric (fetched), then the new value of each
 //               variable that the step changes without training it (assigned, by name), then one
 //               gradient per variable that the step trains (pushed)
 //   eval_step   loss_sum, count, one state per metric (fetched); no dropout
-//   predict     the model's output (fetched); no labels, tables whole
+//   predict     the model's outputs (fetched); no labels, tables whole
 // loss_sum is the batch's loss times its number of examples, and count that number, both float32,
-// so that the loss of an epoch is sum / count over all its batches. A metric's state is a list of
+// so that the loss of an epoch is sum / count over all its batches. The loss of several outputs is
+// the sum of each one's loss times its weight; if several have a loss, each loss comes before the
+// metrics as one more of them, "out_loss". A metric's state is a list of
 // float64 (coordinator/metrics/metric_table.h): the states of all batches add up. The pushed
 // gradient is that of the batch's loss, which is the MEAN over its examples unless the loss's
 // reduction says otherwise. Behind the variables come the weights of the examples, if the job has
 // them.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,9 +47,9 @@ struct ModelPrograms {
   // The update rule of every trainable variable that has none of its own, without the sparse mode,
   // which each variable has itself.
   proto::UpdateRule update_rule;
-  // The transform that data sets apply to the labels after the job's pipeline, if the loss takes
-  // classes. Integer labels [N] are checked and stay unchanged.
-  std::optional<proto::DatasetTransform> labels;
+  // The transforms that data sets apply to labels after the job's pipeline, if losses take classes.
+  // Integer labels [N] are checked and stay unchanged.
+  std::vector<proto::DatasetTransform> labels;
   // True if replicas of train_step exchange values while they compute (cohort.AllReduce).
   bool exchanges = false;
 };

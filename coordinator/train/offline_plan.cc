@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/optimizer.h"
+#include "coordinator/model/scored_outputs.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/memory_need.h"
 #include "coordinator/train/data_checks.h"
@@ -98,11 +101,6 @@ proto::ComponentSpec Readable(const ModelInput& input) {
   return Batched(dtype, input.type.shape);
 }
 
-// Returns a type of labels that the loss can read.
-proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
-  return ReadableLabels(job.compile.outputs.front().loss, output);
-}
-
 // Returns whether the job file alone determines the type of the examples of `source`.
 bool TypeIsKnown(const DataSourceSpec& source) {
   return HasDigits(source) || std::holds_alternative<ClickLogSpec>(source);
@@ -152,12 +150,23 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
         i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
   }
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
-  const size_t labels = inputs.size();
-  if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
-  // The type of the labels follows from the model's output, so the model is first built without
+  if (NumComponents(job.data.train) < inputs.size()) return batch;
+  // The types of the labels follow from the model's outputs, so the model is first built without
   // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
-  *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.outputs()[0].shape);
+  const absl::StatusOr<std::vector<LabelComponent>> labels = FindLabels(job, model);
+  // What the data lack is reported by BuildPrograms.
+  if (!labels.ok()) return batch;
+  std::set<uint32_t> known;
+  for (const LabelComponent& one : *labels) {
+    const bool is_label = one.component >= inputs.size() &&
+                          one.component < NumComponents(job.data.train) &&
+                          !IsEncoded(job, one.component);
+    // Outputs may read the same labels, of which the first one's are a type that all can read.
+    if (!is_label || !known.insert(one.component).second) continue;
+    *files.mutable_components(static_cast<int>(one.component)) =
+        ReadableLabels(job.compile.outputs[one.output], model.outputs()[one.output].shape);
+  }
   return TransformElement(files, pipeline);
 }
 
@@ -188,6 +197,24 @@ absl::Status CheckTraining(const JobSpec& job) {
   std::vector<VariableSpec> variables = plan.Variables();
   RETURN_IF_ERROR(CheckMetrics(job.compile));
   return SetUpdates(job.compile.optimizer, variables);
+}
+
+// Checks that data whose components have no names have one for each input of the model and each
+// output that reads labels, unless the job names the labels. BuildPrograms does, if the shapes are
+// known.
+absl::Status CheckComponents(const JobSpec& job) {
+  const bool has_names = std::holds_alternative<ClickLogSpec>(job.data.train);
+  if (has_names || !job.data.labels.empty()) return absl::OkStatus();
+  const std::vector<OutputSpec>& outputs = job.compile.outputs;
+  const auto labels = static_cast<size_t>(std::count_if(
+      outputs.begin(), outputs.end(), [](const OutputSpec& one) { return one.reads_labels(); }));
+  const size_t given = NumComponents(job.data.train);
+  if (given >= job.model.num_inputs() + labels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.train has ", given, " components, but the model has ", job.model.num_inputs(),
+      " inputs and ", labels,
+      " outputs with a loss or metrics; give one component for each, or name in data.labels those "
+      "that have the labels"));
 }
 
 // Checks that the data of data.test are like those of data.train, as far as the job file tells the
@@ -223,7 +250,10 @@ absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
   if (const std::optional<int64_t> count = KnownCount(job.data.train); count.has_value()) {
     RETURN_IF_ERROR(TrainingExamples(*count, job.fit.validation_split).status());
   }
-  if (!ShapesAreKnown(job)) return CheckTraining(job);
+  if (!ShapesAreKnown(job)) {
+    RETURN_IF_ERROR(CheckComponents(job));
+    return CheckTraining(job);
+  }
   ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(job, cluster));
   std::vector<std::string> variables;
   for (const proto::VariableLayout& variable : plan.variables) variables.push_back(variable.name());

@@ -153,7 +153,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
   for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
     *spec.add_transforms() = transform;
   }
-  if (model_.labels.has_value()) *spec.add_transforms() = *model_.labels;
+  for (const proto::DatasetTransform& labels : model_.labels) *spec.add_transforms() = labels;
   Data data;
   data.pass.batch_size = batch_size;
   data.handle = coordinator_.CreatePerWorkerDataset(spec);

@@ -65,8 +65,8 @@ absl::Status StepwiseTraining::Begin() {
   data_ = coordinator_.CreatePerWorkerDataset(spec);
   ASSIGN_OR_RETURN(const auto described, coordinator_.DescribeDataset(data_));
   ASSIGN_OR_RETURN(const ModelPrograms model, BuildPrograms(job_, described.element_spec()));
-  if (model.labels.has_value()) {
-    *spec.add_transforms() = *model.labels;
+  if (!model.labels.empty()) {
+    for (const proto::DatasetTransform& labels : model.labels) *spec.add_transforms() = labels;
     data_ = coordinator_.CreatePerWorkerDataset(spec);
     RETURN_IF_ERROR(coordinator_.DescribeDataset(data_).status());
   }

@@ -226,6 +226,31 @@ TEST(CheckConfig, AJobThatNoFilesFitIsRefused) {
   EXPECT_THAT(Check(images, {}), HasSubstr("is given examples of shape [784]"));
 }
 
+// The labels of the outputs lie behind those of the inputs; what lacks some is refused before a
+// task is asked for the data, also if only the data have the shape of the inputs.
+TEST(CheckConfig, EachOfSeveralOutputsNeedsLabels) {
+  json job = Job();
+  job["model"] = json::parse(R"({"class_name": "Functional", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [null, 4]},
+     "inbound_nodes": []},
+    {"class_name": "Dense", "config": {"name": "a", "units": 3}, "inbound_nodes": [[["x", 0, 0]]]},
+    {"class_name": "Dense", "config": {"name": "b", "units": 1}, "inbound_nodes": [[["x", 0, 0]]]}],
+    "input_layers": [["x", 0, 0]], "output_layers": [["a", 0, 0], ["b", 0, 0]]}})");
+  job["compile"]["loss"] = {{"a", "sparse_categorical_crossentropy"}, {"b", "mse"}};
+  job["data"] = {{"train", Files({"x.idx", "a.idx", "b.idx"})}};
+  EXPECT_THAT(Check(job, {}), HasSubstr(kGood));
+  job["data"] = {{"train", Files({"x.idx", "a.idx"})}};
+  EXPECT_THAT(Check(job, {}), HasSubstr("the model has 1 inputs, and the data 2 components"));
+  job["data"]["labels"] = {{"a", 1}, {"b", 1}};
+  EXPECT_THAT(Check(job, {}), HasSubstr(kGood));
+  job["data"].erase("labels");
+  job["model"]["config"]["layers"][0]["config"]["batch_shape"] = {nullptr, nullptr};
+  EXPECT_THAT(Check(job, {}), HasSubstr("data.train has 2 components, but the model has 1 inputs "
+                                        "and 2 outputs with a loss or metrics"));
+  job["compile"]["loss"].erase("b");
+  EXPECT_THAT(Check(job, {}), HasSubstr(kGood));
+}
+
 TEST(CheckConfig, TooFewFilesForTheModelAreRefused) {
   json job = Job();
   job["data"] = {{"train", Files({"x.idx"})}};

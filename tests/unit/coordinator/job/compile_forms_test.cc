@@ -52,7 +52,7 @@ TEST(CompileForms, MetricsStandInAListAListOfListsOrUnderTheirOutput) {
     ASSERT_TRUE(job.ok()) << job.status();
     const std::vector<MetricSpec>& read = job->compile.outputs.at(0).metrics;
     ASSERT_EQ(read.size(), 3u);
-    EXPECT_EQ(read[0].name, "mean_absolute_error") << "as in Keras 3";
+    EXPECT_EQ(read[0].name, "mae");
     EXPECT_EQ(read[1].class_name, "AUC");
     EXPECT_FALSE(read[1].weighted);
     EXPECT_TRUE(read[2].weighted);

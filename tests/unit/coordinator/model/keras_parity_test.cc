@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/model/model_test_support.h"
+#include "tests/unit/coordinator/model/trained_variable.h"
 
 namespace cohort {
 namespace {
@@ -156,27 +157,6 @@ TEST(KerasParity, EvaluationFetchesTheSameSumsAndPredictGivesTheSameOutput) {
   }
 }
 
-// One variable with its slots, as a ps keeps it. Thread-compatible.
-struct TrainedVariable {
-  Tensor value;
-  std::vector<std::vector<float>> slots;
-
-  void Apply(const UpdateKernel& kernel, const Tensor& gradient, double learning_rate,
-             uint64_t step) {
-    const auto count = static_cast<size_t>(value.num_elements());
-    Tensor next = value.Clone();
-    UpdateStep update;
-    update.gradient = gradient.span<float>();
-    update.value_in = value.span<float>();
-    update.value_out = absl::MakeSpan(next.mutable_data<float>(), count);
-    for (std::vector<float>& slot : slots) update.slots.push_back({slot, absl::MakeSpan(slot)});
-    update.learning_rate = learning_rate;
-    update.step = step;
-    kernel.Apply(update);
-    value = std::move(next);
-  }
-};
-
 TEST(KerasParity, WeightsAfterEachOfThreeOptimizerSteps) {
   for (const ParityCase& one : LoadAll()) {
     SCOPED_TRACE(one.golden.at("name").get<std::string>());
@@ -186,13 +166,7 @@ TEST(KerasParity, WeightsAfterEachOfThreeOptimizerSteps) {
     ASSERT_TRUE(rule.ok() && kernel.ok()) << rule.status() << kernel.status();
     std::map<std::string, TrainedVariable> trained;
     for (const auto& [name, value] : one.Values(one.golden.at("weights"))) {
-      trained[name].value = value;
-      for (const SlotSpec& slot : rule->slots) {
-        std::vector<float> start(value.num_elements(), slot.initial_value);
-        const auto values = value.span<float>();
-        if (slot.starts_as_value) start.assign(values.begin(), values.end());
-        trained[name].slots.push_back(std::move(start));
-      }
+      trained[name] = TrainedVariable::Begin(value, *rule);
     }
     const json& steps = one.golden.at("after_step");
     for (size_t t = 0; t < steps.size(); ++t) {

@@ -132,9 +132,9 @@ TEST(SparseLabels, MayLieInAColumnAndBeWholeNumbersInFloats) {
         Component(DType::kFloat64, {-1, 1})}) {
     const auto programs = WithLabels(given);
     ASSERT_TRUE(programs.ok()) << programs.status();
-    ASSERT_TRUE(programs->labels.has_value());
-    EXPECT_EQ(programs->labels->class_labels().component(), 1u);
-    EXPECT_EQ(programs->labels->class_labels().classes(), 4);
+    ASSERT_EQ(programs->labels.size(), 1u);
+    EXPECT_EQ(programs->labels.at(0).class_labels().component(), 1u);
+    EXPECT_EQ(programs->labels.at(0).class_labels().classes(), 4);
     const Tensor labels = Tensor::FromVector<int64_t>({1, 3}, {2});
     EXPECT_TRUE(RunProgram(programs->eval_step, {Tensor::Zeros(DType::kFloat32, {2, 3}), labels},
                            {{"dense/kernel", Tensor::Zeros(DType::kFloat32, {3, 4})},
