@@ -252,6 +252,8 @@ void CheckExport(const JobSpec& job, JsonErrors& errors) {
 // Reads the path of an exported file, whose name must end as other programs expect it.
 void ReadExportPath(const char* key, const std::string& ending, ObjectReader& reader,
                     std::string* path) {
+  // Files of before these keys have the same text, and so the same fingerprint, as ever.
+  if (!reader.Given(key, !path->empty())) return;
   reader.String(key, path);
   if (path->empty() || absl::EndsWith(*path, ending)) return;
   reader.AddError(key, absl::StrCat("is '", Excerpt(*path), "'; it must end in '", ending,
@@ -263,7 +265,7 @@ void ReadExport(ObjectReader& reader, ExportSpec& export_to) {
   ReadExportPath("keras", ".keras", reader, &export_to.keras);
   ReadExportPath("weights_h5", ".weights.h5", reader, &export_to.weights_h5);
   ReadExportPath("safetensors", ".safetensors", reader, &export_to.safetensors);
-  reader.String("tf_checkpoint", &export_to.tf_checkpoint);
+  ReadExportPath("tf_checkpoint", "", reader, &export_to.tf_checkpoint);
 }
 
 // Reads the section `model`, whose class form is in its place.

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/layers/layer.h"
 
 namespace cohort {
 namespace {

@@ -36,8 +36,8 @@ class LayerReader {
   void ReadActivation(const std::string& key, Activation* out);
   // Reads an initializer; leaves `out` unchanged if the key is absent.
   void Initializer(const char* key, KerasInitializerSpec* out);
-  // Reads how a weight begins, what it adds to the loss, and what becomes of it after an update: for
-  // "kernel" the keys kernel_initializer, kernel_regularizer and kernel_constraint.
+  // Reads how a weight begins, what it adds to the loss, and what becomes of it after an update:
+  // for "kernel" the keys kernel_initializer, kernel_regularizer and kernel_constraint.
   void Weight(const std::string& name, WeightRules* out);
   // Reads a regularizer. Nothing is recorded for one that adds nothing.
   void Regularizer(const std::string& key, RegularizerSpec* out);

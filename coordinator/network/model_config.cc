@@ -1,5 +1,6 @@
 #include "coordinator/network/model_config.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,8 +21,14 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
 
+// Returns whether both shapes may be those of one example. A dimension of -1 may have any size.
+bool MayAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](int64_t x, int64_t y) { return x == y || x < 0 || y < 0; });
+}
+
 // Takes the shape that a layer declares for its input. tf.keras 2 writes this shape twice: in an
-// InputLayer and in the layer after it.
+// InputLayer, which counts, and in the layer after it, where an Embedding leaves lengths open.
 void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErrors& errors,
                     std::vector<LayerSpec>& layers) {
   if (layers.empty()) {
@@ -31,7 +38,7 @@ void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErr
   const InputType* const input = layers.back().input();
   if (input == nullptr) {
     errors.Add(path, "only the first layer may give the shape of its input");
-  } else if (input->shape != shape) {
+  } else if (!MayAgree(input->shape, shape)) {
     errors.Add(path, absl::StrCat("says that an example is ", ShapeText(shape),
                                   ", and the InputLayer before it ", ShapeText(input->shape),
                                   "; leave one of the two out"));

@@ -18,7 +18,7 @@ namespace cohort {
 // A group, with the names of its own variables in the order of their numbers.
 struct WeightGroup {
   std::string path;  // empty: the model itself
-  std::string name;  // of the layer; empty in files of Keras 2, which have no names
+  std::string name;  // the layer's name; empty in files of Keras 2, which have none
   std::vector<std::string> variables;
   // The way to the layer in Keras 2's object graph of the model (tracked_checkpoint.h):
   // "layer_with_weights-0/cell". It counts the layers that have weights.

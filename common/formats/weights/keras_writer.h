@@ -19,7 +19,7 @@ namespace cohort {
 struct KerasGroup {
   std::string path;                 // "layers/lstm/cell"; empty: the model itself
   std::string name = {};            // the layer's name; empty: none is written
-  std::vector<Tensor> values = {};  // of its own variables, in Keras's order
+  std::vector<Tensor> values = {};  // values of its own variables, in Keras's order
 };
 
 // The texts of a .keras archive.

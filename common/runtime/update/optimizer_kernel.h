@@ -1,8 +1,8 @@
 #pragma once
 
 // The part that the kernels of all optimizers share: weight decay, the moving average, the
-// constraint of the value, and the steps that a row has missed. A derived class adds the rule itself: the effect of one step, and
-// the effect of several steps without a gradient.
+// constraint of the value, and the steps that a row has missed. A derived class adds the rule
+// itself: the effect of one step, and the effect of several steps without a gradient.
 //
 // The loops of a step run on the processor at once, or they are posted to a device's stream and use
 // memory that both the processor and the device reach. Only the processor makes up for the steps

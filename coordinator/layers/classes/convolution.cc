@@ -356,6 +356,7 @@ class ConvTranspose : public Layer {
       config.AddError("output_padding",
                       absl::StrCat("has ", padding[i], ", which must be less than the stride ",
                                    conv_.window.strides[i]));
+      return;
     }
   }
 

@@ -45,7 +45,7 @@ TEST(ImageLayers, ATransposedConvolutionNamesWhatItDoesNotTake) {
   };
   EXPECT_EQ(error(json::object()), "");
   EXPECT_THAT(error({{"strides", 2}, {"output_padding", 2}}),
-              HasSubstr("output_padding has 2, which must be less than the stride 2"));
+              HasSubstr("output_padding: has 2, which must be less than the stride 2"));
   EXPECT_THAT(error({{"groups", 2}}), HasSubstr("groups"));
   EXPECT_THAT(error({{"padding", "causal"}}), HasSubstr("padding"));
   EXPECT_THAT(error({{"strides", 2}, {"dilation_rate", 2}}), HasSubstr("dilation_rate"));
@@ -66,7 +66,7 @@ TEST(ImageLayers, AnEquationHasOneOfThreeForms) {
   EXPECT_THAT(error("ab,bc->ca"), HasSubstr("the batch must be the first axis"));
   EXPECT_THAT(error("ab,ac->ac"), HasSubstr("the batch must be the first axis"));
   EXPECT_THAT(error("ab,bc->ad"), HasSubstr("has an output axis 'd'"));
-  EXPECT_THAT(error("ab,bc->ac", "x"), HasSubstr("bias_axes is 'x'"));
+  EXPECT_THAT(error("ab,bc->ac", "x"), HasSubstr("bias_axes: is 'x'"));
 }
 
 TEST(ImageLayers, WhatKerasSerialisesIsReadAndWrittenBack) {

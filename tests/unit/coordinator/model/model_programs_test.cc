@@ -385,7 +385,6 @@ TEST(ModelPrograms, InputsThatDoNotFitAreErrorsThatNameLayerAndShape) {
   const json none = json::array();
   const json declared =
       Sequential(json::array({Layer("Dense", {{"units", 10}, {"input_shape", {784}}})}));
-  const json untrained = Sequential(json::array({Layer("Activation", {{"activation", "tanh"}})}));
   ExpectMisfits({
       {"image into Dense",
        TenUnits(),
@@ -411,6 +410,15 @@ TEST(ModelPrograms, InputsThatDoNotFitAreErrorsThatNameLayerAndShape) {
        kCategorical,
        none,
        {"-1 in dimension 1"}},
+  });
+}
+
+TEST(ModelPrograms, LayersWhoseOptionsDoNotFitTheirInputAreNamed) {
+  const auto images = Component(DType::kFloat32, {-1, 28, 28});
+  const auto one_hot = Component(DType::kFloat32, {-1, 10});
+  const json none = json::array();
+  const json untrained = Sequential(json::array({Layer("Activation", {{"activation", "tanh"}})}));
+  ExpectMisfits({
       {"the ellipsis of an EinsumDense without the batch",
        Sequential(json::array(
            {Layer("EinsumDense", {{"equation", "abc,cd->abd"}, {"output_shape", {28, 10}}}),

@@ -16,6 +16,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/object_graph.h"
 #include "common/formats/weights/open_weights.h"
+#include "coordinator/job/keras_file.h"
 #include "coordinator/train/init_weights.h"
 #include "coordinator/train/model_file.h"
 #include "coordinator/train/offline_plan.h"
@@ -52,7 +53,7 @@ absl::StatusOr<JobSpec> Parse(MemoryFileSystem& disk, const json& model, size_t 
                     {"strategy", {{"type", "one_device"}}},
                     {"export", exports}};
   return ParseJob(job.dump(), "job", {},
-                  [&](const std::string& path) { return ReadModelFile(disk, path); });
+                  [&](const std::string& path) { return ReadKerasFile(disk, path); });
 }
 
 absl::StatusOr<Plan> PlanOf(const JobSpec& job) {

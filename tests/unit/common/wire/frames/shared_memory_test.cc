@@ -231,6 +231,24 @@ class FilesOfOnePage {
   rlimit before_ = {};
 };
 
+TEST_F(SharedMemoryTest, WhereThereIsNonePayloadsTakeTheSocketAndOneLineSaysWhy) {
+  testing::internal::CaptureStderr();
+  {
+    const FilesOfOnePage limit;
+    for (const size_t bytes : {size_t{300000}, size_t{300000}, kLarge, kLarge}) {
+      const Payload payload = {Bytes(bytes, 7)};
+      EXPECT_TRUE(Flatten(Send(payload)) == Flatten(payload)) << bytes;
+      Answer();
+    }
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("ftruncate: File too large: a file of this process may have 4096 bytes"),
+            std::string::npos)
+      << log;
+  // Small and large payloads may have a connection each.
+  EXPECT_LE(LinesOf(log, "event=no_shared_block"), 2) << log;
+}
+
 TEST(SharedMemoryMaker, SaysOnceThatMemoryIsNotShared) {
   const AllocateBuffer allocate = SharedMemoryMaker();
   testing::internal::CaptureStderr();
