@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/layers/limits.h"
 
 namespace cohort {
 namespace {

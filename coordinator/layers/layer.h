@@ -22,16 +22,11 @@
 #include "coordinator/layers/dynamic_table.h"
 #include "coordinator/layers/layer_plan.h"
 #include "coordinator/layers/layer_target.h"
+#include "coordinator/layers/limits.h"
 
 namespace cohort {
 
 class LayerReader;
-
-// Upper bounds of one dimension, of the number of dimensions of an example, and of the number of
-// elements of one example or one variable.
-inline constexpr int64_t kDimMax = int64_t{1} << 24;
-inline constexpr size_t kRankMax = 8;
-inline constexpr int64_t kElementsMax = int64_t{1} << 31;
 
 // What an InputLayer declares of one example.
 struct InputType {

@@ -112,8 +112,8 @@ absl::StatusOr<std::string> AddMetricState(const MetricSpec& spec, const LossInp
                                             OutputForLabels(row.labels, spec.config, inputs.y_pred),
                                             Refused(spec), nodes));
   NodeValue weight = spec.weighted ? weights.sample_weight : NodeValue();
-  // As in Keras 3, a mask counts only beside weights; in Keras 2 it counts in any case.
-  if (weights.mask.has_value() && (spec.keras < 3 || weight.has_value())) {
+  // In Keras 2 a mask counts for every metric, in Keras 3 for those that are means of values.
+  if (weights.mask.has_value() && (spec.keras < 3 || row.value == MeanOfState)) {
     const NodeValue counted = {nodes.ToFloat(weights.mask.name), weights.mask.dims};
     weight = weight.has_value()
                  ? NodeValue{nodes.Mul(AlignWeight(weight, counted, nodes).name, counted.name),

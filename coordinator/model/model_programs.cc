@@ -206,6 +206,15 @@ void AddPenalties(const std::vector<std::string>& penalties, StepGraph& step, Gr
   if (!step.mean_loss.empty()) step.mean_loss = graph.Op("Add", {step.mean_loss, penalty});
 }
 
+// Returns the mask of an output, in which losses and metrics count: one bool for each entry but for
+// those along the last axis, over which a loss is one number. Without a mask, returns no value.
+NodeValue MaskOf(const LayerValue& value, const Shape& example) {
+  if (value.mask.empty()) return {};
+  std::vector<int64_t> dims = {-1};
+  for (int axis = 0; axis + 1 < example.rank(); ++axis) dims.push_back(example.dim(axis));
+  return {value.mask, std::move(dims), DType::kBool};
+}
+
 // Adds losses and metrics of each output. Errors: those of AddStepLoss.
 absl::StatusOr<std::vector<StepLoss>> AddLosses(const Parts& parts, ModelMode mode,
                                                 const std::vector<LayerValue>& values,
@@ -222,6 +231,7 @@ absl::StatusOr<std::vector<StepLoss>> AddLosses(const Parts& parts, ModelMode mo
       weights = AddWeights(parts, output, weights.sample_weight, labels[i], nodes);
     }
     const LayerValue& value = values[output.number];
+    weights.mask = MaskOf(value, output.shape);
     const std::string prefix = output.name.empty() ? "" : absl::StrCat(output.name, "/");
     ASSIGN_OR_RETURN(
         losses.emplace_back(),

@@ -208,11 +208,43 @@ absl::Status SetSlots(const WeightFile& file, absl::Span<const TrainedVariable> 
   return absl::OkStatus();
 }
 
+// Returns the class in a cell's group: "lstm_cell" of "lstm_cell_1".
+std::string CellClass(absl::string_view group) {
+  const size_t end = group.find_last_not_of("0123456789");
+  const bool counts = end + 1 < group.size() && group[end] == '_';
+  return std::string(counts ? group.substr(0, end) : group);
+}
+
+// Checks that the order of stacked cells is known. Keras names the groups of such cells by their
+// classes, and counts each class by itself, so the groups tell the order of cells of one class
+// only.
+absl::Status CheckCellOrder(const WeightFile& file, const InitFromSpec& init) {
+  const std::string cells = "/cells/";
+  std::set<std::string> mapped;
+  for (const auto& [variable, source] : init.map) mapped.insert(source.from);
+  std::map<std::string, std::set<std::string>> classes;  // by the group of the cells
+  for (const WeightEntry& entry : file.entries) {
+    const size_t at = entry.name.find(cells);
+    if (at == std::string::npos || mapped.contains(entry.name)) continue;
+    const absl::string_view behind = absl::string_view(entry.name).substr(at + cells.size());
+    classes[entry.name.substr(0, at)].insert(CellClass(behind.substr(0, behind.find('/'))));
+  }
+  for (const auto& [group, found] : classes) {
+    if (found.size() < 2) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, ": '", group, "' has cells of several classes (", absl::StrJoin(found, ", "),
+        "), and does not say in which order they are stacked; map each variable of these cells in "
+        "checkpoint.init_from.map"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const JobSpec& job,
                                             absl::Span<const proto::VariableLayout> variables) {
   const InitFromSpec& init = job.checkpoint.init_from;
+  RETURN_IF_ERROR(CheckCellOrder(file, init));
   const std::vector<WantedWeight> wanted = WantedOf(variables, job, file);
   ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
   if (!matches.mismatched.empty() && !init.skip_mismatch) {

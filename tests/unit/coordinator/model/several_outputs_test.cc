@@ -111,9 +111,7 @@ OutputsCase Load(const json& golden) {
   return one;
 }
 
-TEST(SeveralOutputs, ReportAndTrainAsInKeras) {
-  const json cases = ReadGolden("keras/outputs.json").value("cases", json::array());
-  ASSERT_EQ(cases.size(), 5u);
+void ExpectReportedAndTrainedAsInKeras(const json& cases) {
   for (const json& golden : cases) {
     SCOPED_TRACE(golden.at("name").get<std::string>());
     const OutputsCase one = Load(golden);
@@ -143,6 +141,19 @@ TEST(SeveralOutputs, ReportAndTrainAsInKeras) {
           << variable.name;
     }
   }
+}
+
+TEST(SeveralOutputs, ReportAndTrainAsInKeras) {
+  const json cases = ReadGolden("keras/outputs.json").value("cases", json::array());
+  ASSERT_EQ(cases.size(), 5u);
+  ExpectReportedAndTrainedAsInKeras(cases);
+}
+
+// Losses and metrics count where the mask of the output is true, as each version of Keras counts.
+TEST(MaskedOutput, ReportsAndTrainsAsInKeras) {
+  const json cases = ReadGolden("keras/masked.json").value("cases", json::array());
+  ASSERT_EQ(cases.size(), 5u);
+  ExpectReportedAndTrainedAsInKeras(cases);
 }
 
 TEST(SeveralOutputs, PredictionsHaveAllOutputs) {
