@@ -29,12 +29,12 @@ def tensor(array):
 def run(name, loss, metrics, weighted, activation, units):
     keras.backend.clear_session()
     rng = np.random.default_rng(7)
-    x = layers.Input((STEPS,), dtype="int32", name="x")
+    x = layers.Input((STEPS,), dtype="int64", name="x")
     y = layers.Dense(units, activation=activation, name="out")(layers.Embedding(WORDS, 3, mask_zero=True, name="emb")(x))
     one = keras.Model(x, y, name="masked")
     for weight in one.weights:
         weight.assign(rng.normal(0, 0.8, weight.shape).astype(np.float32))
-    ids = rng.integers(0, WORDS, (BATCH, STEPS)).astype(np.int32)
+    ids = rng.integers(0, WORDS, (BATCH, STEPS)).astype(np.int64)
     ids[0, 1:] = 0
     labels = (rng.integers(0, units, (BATCH, STEPS)).astype(np.int64) if "sparse" in loss
               else rng.normal(0, 1, (BATCH, STEPS, units)).astype(np.float32))
