@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
@@ -208,33 +209,42 @@ absl::Status SetSlots(const WeightFile& file, absl::Span<const TrainedVariable> 
   return absl::OkStatus();
 }
 
-// Returns the class in a cell's group: "lstm_cell" of "lstm_cell_1".
-std::string CellClass(absl::string_view group) {
-  const size_t end = group.find_last_not_of("0123456789");
-  const bool counts = end + 1 < group.size() && group[end] == '_';
-  return std::string(counts ? group.substr(0, end) : group);
+// Adds, for each list of stacked cells in the model, the groups that Keras gives the cells, in the
+// order of the cells: "gru_cell", "lstm_cell", "lstm_cell_1".
+void AddCellGroups(const nlohmann::ordered_json& form,
+                   std::vector<std::vector<std::string>>& lists) {
+  for (const auto& [key, value] : form.items()) {
+    if (!value.is_structured()) continue;
+    AddCellGroups(value, lists);
+    if (key != "cells" || !value.is_array()) continue;
+    std::map<std::string, int> counts;
+    std::vector<std::string>& groups = lists.emplace_back();
+    for (const auto& cell : value) {
+      const std::string name = KerasSnakeCase(cell.value("class_name", ""));
+      const int count = counts[name]++;
+      groups.push_back(count == 0 ? name : absl::StrCat(name, "_", count));
+    }
+  }
 }
 
-// Checks that the order of stacked cells is known. Keras names the groups of such cells by their
-// classes, and counts each class by itself, so the groups tell the order of cells of one class
-// only.
-absl::Status CheckCellOrder(const WeightFile& file, const InitFromSpec& init) {
-  const std::string cells = "/cells/";
+// Checks that the values of stacked cells are read in the order of the cells. They are read in the
+// order of the groups' names, which Keras makes of the cells' classes.
+absl::Status CheckCellOrder(const WeightFile& file, const JobSpec& job) {
   std::set<std::string> mapped;
-  for (const auto& [variable, source] : init.map) mapped.insert(source.from);
-  std::map<std::string, std::set<std::string>> classes;  // by the group of the cells
-  for (const WeightEntry& entry : file.entries) {
-    const size_t at = entry.name.find(cells);
-    if (at == std::string::npos || mapped.contains(entry.name)) continue;
-    const absl::string_view behind = absl::string_view(entry.name).substr(at + cells.size());
-    classes[entry.name.substr(0, at)].insert(CellClass(behind.substr(0, behind.find('/'))));
-  }
-  for (const auto& [group, found] : classes) {
-    if (found.size() < 2) continue;
+  for (const auto& [variable, source] : job.checkpoint.init_from.map) mapped.insert(source.from);
+  const bool has_cells =
+      std::any_of(file.entries.begin(), file.entries.end(), [&](const WeightEntry& entry) {
+        return absl::StrContains(entry.name, "/cells/") && !mapped.contains(entry.name);
+      });
+  if (!has_cells) return absl::OkStatus();
+  std::vector<std::vector<std::string>> lists;
+  AddCellGroups(ModelToJson(job.model), lists);
+  for (const std::vector<std::string>& groups : lists) {
+    if (std::is_sorted(groups.begin(), groups.end())) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        file.path, ": '", group, "' has cells of several classes (", absl::StrJoin(found, ", "),
-        "), and does not say in which order they are stacked; map each variable of these cells in "
-        "checkpoint.init_from.map"));
+        file.path, " has the stacked cells ", absl::StrJoin(groups, ", "),
+        " under their names, whose order is not that of the cells; map each variable of these "
+        "cells in checkpoint.init_from.map"));
   }
   return absl::OkStatus();
 }
@@ -244,7 +254,7 @@ absl::Status CheckCellOrder(const WeightFile& file, const InitFromSpec& init) {
 absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const JobSpec& job,
                                             absl::Span<const proto::VariableLayout> variables) {
   const InitFromSpec& init = job.checkpoint.init_from;
-  RETURN_IF_ERROR(CheckCellOrder(file, init));
+  RETURN_IF_ERROR(CheckCellOrder(file, job));
   const std::vector<WantedWeight> wanted = WantedOf(variables, job, file);
   ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
   if (!matches.mismatched.empty() && !init.skip_mismatch) {
