@@ -32,6 +32,7 @@ JobSpec JobOfCells(const std::vector<std::string>& classes) {
   const json job = {
       {"model", {{"class_name", "Sequential"}, {"config", {{"layers", json::array({rnn})}}}}},
       {"data", {{"train", {{"class_name", "IDX"}, {"config", {{"paths", {"/x", "/y"}}}}}}}},
+      {"compile", {{"optimizer", "sgd"}, {"loss", "mse"}}},
       {"strategy", {{"type", "one_device"}}}};
   const auto parsed = ParseJob(job.dump(), "job", {});
   EXPECT_TRUE(parsed.ok()) << parsed.status();
