@@ -19,8 +19,7 @@ std::string ModulePath(absl::string_view name) {
   if (slash == absl::string_view::npos) return std::string(name);
   std::string beside = absl::StrCat(executable.substr(0, slash + 1), name);
   if (access(beside.c_str(), F_OK) == 0) return beside;
-  std::string installed =
-      absl::StrCat(executable.substr(0, slash + 1), "../lib/cohort/", name);
+  std::string installed = absl::StrCat(executable.substr(0, slash + 1), "../lib/cohort/", name);
   // If the module is neither beside the executable nor in ../lib/cohort, the path beside the
   // executable is returned. LoadModule's error then names that path.
   return access(installed.c_str(), F_OK) == 0 ? installed : beside;

@@ -201,10 +201,9 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   // The closed form of missed steps knows nothing of a constraint between them.
   const bool lazily = rule.sparse() == proto::LAZY && !ConstrainsWhole(rule);
   if (IsConstrained(rule) && !lazily) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer \"", rule.op(), "\": the variable has a constraint, with which ",
-                     "sparse updates must be dense_exact",
-                     ConstrainsWhole(rule) ? "" : " or lazy"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer \"", rule.op(), "\": the variable has a constraint, with which ",
+        "sparse updates must be dense_exact", ConstrainsWhole(rule) ? "" : " or lazy"));
   }
   if (Accumulates(rule)) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -27,21 +27,20 @@ bool IsKeras2(const ModelCase& one) { return absl::StartsWith(one.version, "k2")
 
 // Returns the operation of Keras 3 that computes an activation function with arguments.
 std::optional<json> OperationWithArguments(const ModelCase& one) {
-  static const auto* const kOperations = new std::map<std::string, std::string>{
-      {"celu", "Celu"},
-      {"gelu", "Gelu"},
-      {"glu", "Glu"},
-      {"hard_shrink", "HardShrink"},
-      {"log_softmax", "LogSoftmax"},
-      {"soft_shrink", "SoftShrink"},
-      {"sparsemax", "Sparsemax"},
-      {"squareplus", "Squareplus"},
-      {"threshold", "Threshold"}};
+  static const auto* const kOperations =
+      new std::map<std::string, std::string>{{"celu", "Celu"},
+                                             {"gelu", "Gelu"},
+                                             {"glu", "Glu"},
+                                             {"hard_shrink", "HardShrink"},
+                                             {"log_softmax", "LogSoftmax"},
+                                             {"soft_shrink", "SoftShrink"},
+                                             {"sparsemax", "Sparsemax"},
+                                             {"squareplus", "Squareplus"},
+                                             {"threshold", "Threshold"}};
   const auto found = kOperations->find(one.class_name);
   if (found == kOperations->end()) return std::nullopt;
-  return json{{"class_name", found->second},
-              {"module", "keras.src.ops.nn"},
-              {"config", one.json["call"]}};
+  return json{
+      {"class_name", found->second}, {"module", "keras.src.ops.nn"}, {"config", one.json["call"]}};
 }
 
 // Returns the layer that computes an activation function with arguments, or nothing.
