@@ -128,7 +128,7 @@ TEST_F(KerasExamples, AFunctionalModelWithTwoInputs) {
   EXPECT_EQ(summary["steps"], 6 * 15);
   // Words or numbers alone give little more than 0.8.
   EXPECT_GT(summary["train_accuracy"], 0.9);
-  EXPECT_GT(summary["train_auc"], 0.95);
+  EXPECT_GT(summary["train_AUC"], 0.95);
 }
 
 // The function that the saved model has learned in Keras.
@@ -153,7 +153,7 @@ TEST_F(KerasExamples, ASavedModelGoesOnWithItsWeightsAndWhatCompileWasGiven) {
     EXPECT_THAT(run.err, HasSubstr("matched=4 missing=0"));
     const json summary = json::parse(run.LastLine());
     EXPECT_LT(summary["train_loss"], 0.01) << file;
-    EXPECT_LT(summary["train_mean_absolute_error"], 0.1) << "compile() was given this metric";
+    EXPECT_LT(summary["train_mae"], 0.1) << "compile() was given this metric";
   }
   const ProcessRun anew = Run("saved_model.json", "worker=1", {"checkpoint.init_from="});
   ASSERT_EQ(anew.exit_code, 0) << anew.err;
