@@ -10,7 +10,7 @@
 namespace cohort {
 
 std::string ErrnoText(int error_number) {
-  const std::string text = std::strerror(error_number);
+  std::string text = std::strerror(error_number);
   rlimit limit = {};
   if (error_number != EFBIG || getrlimit(RLIMIT_FSIZE, &limit) != 0) return text;
   // Without a limit of the process, only the file system can have refused the size.

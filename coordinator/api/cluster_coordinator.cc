@@ -185,7 +185,9 @@ absl::StatusOr<std::vector<Tensor>> ClusterCoordinator::LocalResults(const Varia
   const proto::VariableLayout& layout = variable.layout();
   if (variable.is_local() || layout.replicas() == 0) {
     ASSIGN_OR_RETURN(Tensor value, Read(variable));
-    return std::vector<Tensor>(1, std::move(value));
+    std::vector<Tensor> one;
+    one.push_back(std::move(value));
+    return one;
   }
   ASSIGN_OR_RETURN(const Tensor rows, ps_->ReadAll(layout));
   // A home keeps the values of all replicas of a variable as the rows of one tensor.

@@ -434,7 +434,7 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
   absl::StatusOr<std::unique_ptr<Server>> server =
       world_.transport.Listen(options_.ctl_address, {MakeCtlService(parts)});
   if (!server.ok()) {
-    const absl::Status error = Annotate(server.status(), "operators cannot be served");
+    absl::Status error = Annotate(server.status(), "operators cannot be served");
     if (options_.ctl_required) return error;
     // The user did not ask for this address: it is the chief's address in TF_CONFIG, which often is
     // only a formality. So the job runs even if the address cannot be used.

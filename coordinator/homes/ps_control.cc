@@ -255,6 +255,7 @@ absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
   }
   ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
+  readers.reserve(responses.size());
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (const size_t i : slices) {
     const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
@@ -306,6 +307,7 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
   }
   ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
+  readers.reserve(responses.size());
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (size_t i = 0; i < homes.size(); ++i) {
     std::vector<std::byte> came(wanted[i].span<int64_t>().size() * row_bytes);
@@ -381,7 +383,7 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
   // If an answer is lost, the request is sent again. By the number of the change, a slice knows
   // whether it has made the change.
   for (int attempt = 1;; ++attempt) {
-    const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
+    absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
     if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;
   }
 }

@@ -76,7 +76,7 @@ absl::Status WriteBundle(FileSystem& files, const WeightFile& from,
     RemoveTemporaries(files, shard);
     return saved.status();
   }
-  const absl::Status written = WriteIndex(files, prefix, 1, *saved);
+  absl::Status written = WriteIndex(files, prefix, 1, *saved);
   // A shard without an index would be of no use. The first error is the one to report.
   if (!written.ok()) files.Remove(shard).IgnoreError();
   return written;

@@ -102,6 +102,7 @@ std::string TextTable::ToText() const {
     for (const Cell& cell : row) height = std::max(height, cell.size());
     for (size_t line = 0; line < height; ++line) {
       std::vector<std::string> cells;
+      cells.reserve(row.size());
       for (const Cell& cell : row) cells.push_back(line < cell.size() ? cell[line] : "");
       AppendLine(cells, text);
     }

@@ -34,6 +34,7 @@ bool IsKeras3Form(WeightFileKind kind) {
 Shape Transposed(const Shape& shape, const std::vector<int>& transpose) {
   if (transpose.empty()) return shape;
   std::vector<int64_t> dims;
+  dims.reserve(transpose.size());
   for (const int axis : transpose) dims.push_back(shape.dim(axis));
   return Shape(absl::MakeConstSpan(dims));
 }
