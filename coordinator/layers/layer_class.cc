@@ -73,6 +73,7 @@ bool ReportUnknown(const JsonPlace& place, const json& form, const LayerContext&
   }
   const std::string class_name = form["class_name"];
   std::vector<std::string> names;
+  names.reserve(choices.size());
   for (const auto& one : choices) names.push_back(one.name);
   if (std::find(names.begin(), names.end(), class_name) != names.end()) return false;
   place.errors.Add(place.path,

@@ -86,6 +86,7 @@ std::vector<VariableSpec> LayerPlan::Variables() const {
   std::stable_sort(order.begin(), order.end(),
                    [](const Planned* a, const Planned* b) { return a->position < b->position; });
   std::vector<VariableSpec> variables;
+  variables.reserve(order.size());
   for (const Planned* planned : order) variables.push_back(planned->variable);
   return variables;
 }

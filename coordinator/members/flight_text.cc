@@ -141,7 +141,7 @@ class GroupView {
   // Returns which ranks wait, and for which others, in the oldest call under way. If no call is
   // under way, returns that for the oldest failed call.
   std::string Verdict() const {
-    const std::string waits = WhoWaits(FlightOperation::UNDER_WAY, " waits", " wait");
+    std::string waits = WhoWaits(FlightOperation::UNDER_WAY, " waits", " wait");
     if (!waits.empty()) return waits;
     const std::string waited = WhoWaits(FlightOperation::FAILED, " waited", " waited");
     return waited.empty() ? "no call is under way\n" : waited;

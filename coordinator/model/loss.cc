@@ -121,6 +121,7 @@ std::vector<MetricSpec> ResolvedMetrics(const OutputSpec& spec, const NodeValue&
 
 std::vector<int64_t> StateSizes(const std::vector<MetricSpec>& metrics, const Shape& output) {
   std::vector<int64_t> sizes;
+  sizes.reserve(metrics.size());
   for (const MetricSpec& metric : metrics) {
     sizes.push_back(MetricStateSize(metric, OutputValue("", output)));
   }

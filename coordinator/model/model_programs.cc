@@ -43,6 +43,7 @@ std::vector<std::string> AddClipping(const std::vector<std::string>& gradients,
                        {Limit("clip_norm", clipping.global_clipnorm)}, kCohortDomain);
   }
   std::vector<std::string> clipped;
+  clipped.reserve(gradients.size());
   for (const std::string& gradient : gradients) {
     clipped.push_back(clipping.clipnorm > 0
                           ? builder.Op("ClipByNorm", {gradient},

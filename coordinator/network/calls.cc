@@ -147,6 +147,7 @@ void AddActivityPenalty(const LayerSpec& layer, const LayerValue& output, LayerT
 std::vector<LayerValue> BuildLayer(const LayerSpec& layer, const CallSettings& settings,
                                    const std::vector<LayerValue>& inputs, LayerTarget& target) {
   std::vector<TensorType> types;
+  types.reserve(inputs.size());
   for (const LayerValue& input : inputs) types.push_back(input.type);
   LayerPlan unused(/*seed=*/0);
   // The types were accepted when the model was planned.

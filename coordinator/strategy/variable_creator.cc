@@ -59,7 +59,7 @@ absl::Status CheckWhole(const VariableSpec& spec, const proto::UpdateRule& rule)
   RETURN_IF_ERROR(Annotate(CheckRuleFits(rule, spec.shape), variable));
   if (!described->whole) return absl::OkStatus();
   const char* const what = spec.dynamic.has_value() ? " is a dynamic table" : " is too large";
-  const auto elements_max = static_cast<double>(kCallBytesMax / sizeof(float));
+  const auto elements_max = static_cast<double>(kCallBytesMax) / sizeof(float);
   double elements = 1;
   for (const int64_t dim : spec.shape.dims()) elements *= static_cast<double>(dim);
   if (!spec.dynamic.has_value() && elements <= elements_max) return absl::OkStatus();

@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<int64_t>> AxesOf(const std::vector<int64_t>& axes,
 // Returns the shape of a weight that has the sizes of these axes.
 Shape WeightShape(const std::vector<int64_t>& axes, const Shape& shape) {
   std::vector<int64_t> dims;
+  dims.reserve(axes.size());
   for (const int64_t axis : axes) dims.push_back(shape.dim(static_cast<int>(axis) - 1));
   return Shape(dims);
 }

@@ -135,7 +135,7 @@ class UpSampling : public Layer {
 
   ImageLayout layout_{kAxes};
   std::vector<int64_t> size_ = std::vector<int64_t>(kAxes, 2);
-  std::string interpolation_ = kAxes == 2 ? "nearest" : "nearest";
+  std::string interpolation_ = "nearest";
 };
 
 // A part of an image: where it begins, and its extent. It may begin before the image.
