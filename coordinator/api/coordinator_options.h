@@ -74,7 +74,7 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   // The directory of recovery checkpoints. If empty, the job does not recover: the loss of a ps is
   // an error.
   std::string recovery_directory;
-  // What a user can do about the loss of a home without recovery, which follows ": " in the error.
+  // The remedy for the loss of a home without recovery, which follows ": " in the error.
   std::string loss_remedy = "name a recovery directory, so that the job goes on by itself";
   absl::Duration recovery_interval = absl::Seconds(10);
   // The number of steps done after which a recovery checkpoint is taken; if 0, only

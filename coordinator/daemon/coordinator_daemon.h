@@ -44,7 +44,7 @@ class CoordinatorDaemon {
   // slow link a closure may need far longer, and the tasks have to be told to end. Without a
   // checkpoint, the exit code is then kExitDrainTimeout. Thread-safe.
   void Interrupt(absl::string_view reason);
-  // How an interrupted job ends that has not ended in time.
+  // The end of an interrupted job that has not ended in time.
   struct GivenUp {
     ExitCode code = kExitDrainTimeout;
     std::string waits_for;  // what the job was waiting for
@@ -65,7 +65,7 @@ class CoordinatorDaemon {
     bool kept ABSL_GUARDED_BY(mutex) = false;
     // True if there was a recovery checkpoint when the job started.
     bool resumes ABSL_GUARDED_BY(mutex) = false;
-    // What the job waited for when it was ended with closures in flight and without a checkpoint;
+    // The thing that the job waited for when it ended with closures in flight and no checkpoint;
     // empty if it was not.
     std::string late ABSL_GUARDED_BY(mutex);
     // The flag that a user has to add to the command line so that the next start finds the recovery

@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<proto::SavedSlice>> WriteShard(FileSystem& files, con
 // Writes a checkpoint of one data shard, reading one value at a time.
 absl::Status WriteBundle(FileSystem& files, const WeightFile& from,
                          const std::vector<Value>& values, const std::string& prefix) {
-  // What the format does not take is refused before anything is written.
+  // The values are checked against the format before anything is written.
   for (const Value& value : values) {
     const WeightEntry& entry = from.entries[value.entry];
     RETURN_IF_ERROR(

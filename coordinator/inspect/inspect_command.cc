@@ -28,7 +28,7 @@ constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kModelVerbs[] = "show FILE or plot FILE OUT.svg";
 constexpr char kCheckpointVerbs[] = "list DIR|PREFIX, show FILE, diff A B or convert FROM TO";
 
-// What a command has found: text for stdout, and the exit code.
+// The result of a command: text for stdout, and the exit code.
 struct Found {
   std::string text;
   int code = kExitOk;

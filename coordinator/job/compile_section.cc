@@ -50,7 +50,7 @@ class OutputReader {
       }
       return;
     }
-    // How many outputs a model has that could not be read is not known.
+    // The number of outputs of a model that could not be read is not known.
     if (!knows_outputs()) return;
     place.errors.Add(place.path,
                      absl::StrCat("has ", value.size(), " entries, but the model has ", Outputs()));
@@ -194,7 +194,7 @@ void ReadMetricLists(ObjectReader& section, const MetricKey& key, OutputReader& 
   if (!IsByOutput(value) && !value.is_array()) return read(place, 0);  // reports what it is
   reader.ReadEach(place, [&](const JsonPlace& one, size_t number) {
     if (one.value->is_null()) return;
-    // Of one output of several, or by an output's name, a metric may stand alone.
+    // A metric may stand alone where the list is of one output of several, or under its name.
     const json alone = json::array({*one.value});
     read(JsonPlace{one.path, one.errors, one.value->is_array() ? one.value : &alone}, number);
   });

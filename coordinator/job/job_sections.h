@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// What the section `compile` refers to.
+// The model and the keys to which the section `compile` refers.
 struct CompiledModel {
   int keras = 0;                     // the major version of Keras that wrote the model, or 0
   std::vector<std::string> outputs;  // the names of its outputs; empty: the model is not known

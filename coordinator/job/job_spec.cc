@@ -217,7 +217,7 @@ void CheckComponents(const std::string& key, const OutputComponents& components,
 // Checks what other sections than `compile` say of the model's outputs.
 void CheckOutputs(const JobSpec& job, JsonErrors& errors) {
   const std::vector<std::string> outputs = OutputNames(job.model);
-  // What is wrong with the model has been reported.
+  // The reader of the model has reported the errors.
   if (outputs.empty()) return;
   CheckComponents("data.labels", job.data.labels, outputs, errors);
   CheckComponents("data.sample_weight", job.data.sample_weight, outputs, errors);

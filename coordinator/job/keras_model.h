@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// What a file of Keras has of a model. A text that the file does not have is empty.
+// The parts of a model in a file of Keras. A text that the file does not have is empty.
 struct KerasModelFile {
   std::string config = {};           // JSON, as to_json writes it
   std::string training_config = {};  // JSON of the arguments of compile(), of an .h5 file

@@ -73,7 +73,7 @@ struct Lookup {
   bool whole = false;  // true: the graph reads the whole table, and not only the rows of the ids
 };
 
-// What a call of a layer gives. Whoever shows a model reads it.
+// The results of a layer's call, for those that show a model.
 struct PlannedOutputs {
   size_t depth = 0;  // 1: a layer of the outermost model, 2: one of a model in it, and so on
   std::vector<TensorType> types;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What Keras's JSON only names, and does not hold: the Python code of Lambda layers, of a user's
+// The code that Keras's JSON names and does not hold: the Python code of Lambda layers, of a user's
 // own classes and of other packages' classes. No reader of JSON can compute it.
 
 #include <string>

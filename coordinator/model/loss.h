@@ -42,8 +42,8 @@ NodeValue ValueOf(const std::string& name, const proto::ComponentSpec& component
 NodeValue AddClassWeights(const LossSpec& loss, const NodeValue& labels,
                           const std::map<int64_t, double>& weights, FormulaNodes& nodes);
 
-// What a step computes of one output beside gradients. The first two are float32 scalars, and empty
-// for an output without a loss.
+// The values that a step computes of one output beside gradients. The first two are float32
+// scalars, and empty for an output without a loss.
 struct StepLoss {
   std::string mean;                  // the weighted loss, from which gradients are taken
   std::string sum;                   // the weighted loss times the number of examples

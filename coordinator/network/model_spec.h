@@ -51,8 +51,8 @@ struct LayerCall {
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// How the job file gives a model, for messages that name its keys and for the log. It says nothing
-// about the model itself, so all values are equal.
+// The way a job file gives a model, for messages that name its keys and for the log. It says
+// nothing about the model itself, so all values are equal.
 struct ModelFileForm {
   std::string path = "model";  // place of the class form: "model", "model.keras[m.h5]"
   std::string file;            // the file that model.keras names; empty: the job file has the model
@@ -65,7 +65,7 @@ struct ModelFileForm {
   bool implies_input = false;
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
   int keras = 0;  // the major version of Keras that wrote the model; 0: the file does not say it
-  // What Keras wrote, as JSON without compile_config; empty if a person wrote the model.
+  // The text that Keras wrote, as JSON without compile_config; empty if a person wrote the model.
   std::string config;
 
   friend bool operator==(const ModelFileForm&, const ModelFileForm&) { return true; }

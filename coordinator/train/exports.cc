@@ -106,7 +106,7 @@ absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedM
   const auto run = [&](const char* key, const std::string& path, auto write) {
     if (path.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(Annotate(files.MakeDirectories(DirectoryOf(path)), key));
-    // What an earlier process was writing when it was killed.
+    // The files that an earlier process was writing when it was killed are removed.
     RemoveTemporaries(files, path);
     return Annotate(write(), key);
   };

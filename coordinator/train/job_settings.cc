@@ -39,7 +39,7 @@ std::string KeyOf(const std::string& place, const ModelFileForm& form) {
     }
   }
   if (is_layer && form.config_is_list) parts.erase(parts.begin() + 2);
-  // What Keras wrote is not under "model" itself.
+  // The model that Keras wrote is not under "model" itself.
   if (parts[0] == "model") parts[0] = form.path;
   return absl::StrJoin(parts, ".");
 }

@@ -155,7 +155,7 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   const absl::StatusOr<std::vector<LabelComponent>> labels = FindLabels(job, model);
-  // What the data lack is reported by BuildPrograms.
+  // BuildPrograms reports components that the data lack.
   if (!labels.ok()) return batch;
   std::set<uint32_t> known;
   for (const LabelComponent& one : *labels) {

@@ -446,7 +446,7 @@ absl::StatusOr<Tensor> ReadSlot(const WeightFile& file, const TrainedVariable& v
                    ReadMatch(file, {variable.match.wanted, slot.entry, variable.match.transpose},
                              DType::kFloat32));
   if (slot.factor == 1) return value;
-  // What the file's source gave may be memory that it keeps.
+  // The tensor may be memory that the file's source keeps.
   Tensor scaled(DType::kFloat32, value.shape());
   const absl::Span<const float> from = value.span<float>();
   for (size_t i = 0; i < from.size(); ++i) scaled.mutable_data<float>()[i] = from[i] * slot.factor;

@@ -298,14 +298,7 @@ TEST_P(RestoredTraining, BeginsTheOptimizerAnewIfTheWeightsAloneAreWanted) {
   ExpectBeginsAnew(golden, golden.value["files"][0]["file"], /*weights_only=*/true);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RestoredTraining,
-                         testing::Values(std::make_pair("k2.15", "restore"),
-                                         std::make_pair("k2.15", "legacyadam_restore"),
-                                         std::make_pair("k2.15", "sgdm_restore"),
-                                         std::make_pair("k2.15", "nomask_restore"),
-                                         std::make_pair("k3.15", "restore"),
-                                         std::make_pair("k3.15", "sgdm_restore"),
-                                         std::make_pair("k3.15", "nomask_restore")));
+INSTANTIATE_TEST_SUITE_P(All, RestoredTraining, testing::ValuesIn(RestoredModels()));
 
 // Rows without a gradient wait, and are made up for from the step on that the file was saved at.
 TEST(RestoredTrainingOfKeras2, RowsThatWaitHaveMissedNoStepBeforeTheFile) {

@@ -40,13 +40,24 @@ std::string Ones(const std::string& x, const std::vector<int64_t>& shared, const
   return nodes.Add(nodes.Mul(part, nodes.Number(0)), nodes.Number(1));
 }
 
-class Dropout : public SameTypeLayer {
- public:
-  void Read(LayerReader& reader) override {
+// A layer that changes a share of the elements at random.
+class RandomLayer : public SameTypeLayer {
+ protected:
+  void ReadRate(LayerReader& reader) {
     reader.OnlyFloat32();
     reader.config.Require("rate");
     reader.config.Number("rate", kRates, &rate_);
     reader.config.OptionalSeed("seed", &seed_);
+  }
+
+  double rate_ = 0;
+  std::optional<uint64_t> seed_;
+};
+
+class Dropout : public RandomLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    ReadRate(reader);
     ReadNoiseShape(reader.config);
   }
 
@@ -78,20 +89,15 @@ class Dropout : public SameTypeLayer {
     config.OnlyNeutral("noise_shape", nullptr);
   }
 
-  double rate_ = 0;
-  std::optional<uint64_t> seed_;
   std::vector<int64_t> shared_axes_;  // where axis 0 is the batch
 };
 
 // Drops whole channels.
 template <size_t kAxes>
-class SpatialDropout : public SameTypeLayer {
+class SpatialDropout : public RandomLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
-    reader.config.Require("rate");
-    reader.config.Number("rate", kRates, &rate_);
-    reader.config.OptionalSeed("seed", &seed_);
+    ReadRate(reader);
     reader.config.OnlyNeutral("noise_shape", nullptr);
     reader.DataFormat(&channels_first_);
   }
@@ -116,19 +122,14 @@ class SpatialDropout : public SameTypeLayer {
   }
 
  private:
-  double rate_ = 0;
-  std::optional<uint64_t> seed_;
   bool channels_first_ = false;
 };
 
 // Drops to the lowest value of selu, and keeps mean and variance of its results.
-class AlphaDropout : public SameTypeLayer {
+class AlphaDropout : public RandomLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
-    reader.config.Require("rate");
-    reader.config.Number("rate", kRates, &rate_);
-    reader.config.OptionalSeed("seed", &seed_);
+    ReadRate(reader);
     reader.config.OnlyNeutral("noise_shape", nullptr);
   }
 
@@ -148,10 +149,6 @@ class AlphaDropout : public SameTypeLayer {
     return {{nodes.Add(nodes.Mul(mixed, nodes.Number(scale)), nodes.Number(shift)), "",
              x.channels_first}};
   }
-
- private:
-  double rate_ = 0;
-  std::optional<uint64_t> seed_;
 };
 
 // Adds a random number to each element.
@@ -178,14 +175,9 @@ class GaussianNoise : public SameTypeLayer {
 };
 
 // Multiplies each element by a random number about 1, with the variance that Dropout's factor has.
-class GaussianDropout : public SameTypeLayer {
+class GaussianDropout : public RandomLayer {
  public:
-  void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
-    reader.config.Require("rate");
-    reader.config.Number("rate", kRates, &rate_);
-    reader.config.OptionalSeed("seed", &seed_);
-  }
+  void Read(LayerReader& reader) override { ReadRate(reader); }
 
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const LayerValue& x = call.input();
@@ -194,10 +186,6 @@ class GaussianDropout : public SameTypeLayer {
     const std::string factor = AddNormal(x.value, 1, std::sqrt(rate_ / (1 - rate_)), seed_, nodes);
     return {{nodes.Mul(x.value, factor), "", x.channels_first}};
   }
-
- private:
-  double rate_ = 0;
-  std::optional<uint64_t> seed_;
 };
 
 // Passes its input through. ActivityRegularization adds a penalty for it to the loss.

@@ -52,7 +52,7 @@ struct RankProgress {
   std::string last_done;  // last call that succeeded, from FlightRecorder::LastDone()
 };
 
-// How a rank left its group.
+// The way a rank left its group.
 struct RankLeft {
   uint64_t calls_started = 0;       // calls that the rank had started
   std::optional<AbortCause> cause;  // set if the group was aborted before

@@ -425,14 +425,7 @@ TEST_P(KerasStates, EverySlotIsThatOfKeras) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KerasStates,
-                         testing::Values(std::make_pair("k2.15", "restore"),
-                                         std::make_pair("k2.15", "legacyadam_restore"),
-                                         std::make_pair("k2.15", "sgdm_restore"),
-                                         std::make_pair("k2.15", "nomask_restore"),
-                                         std::make_pair("k3.15", "restore"),
-                                         std::make_pair("k3.15", "sgdm_restore"),
-                                         std::make_pair("k3.15", "nomask_restore")));
+INSTANTIATE_TEST_SUITE_P(All, KerasStates, testing::ValuesIn(RestoredModels()));
 
 TEST(KerasSlots, NamesOfOptimizersAreThoseThatKerasMakesOfTheClasses) {
   for (const char* name : {"Adam", "AdamW", "adam", "adam_w", "adamw_2", "Adam_1"}) {

@@ -34,6 +34,15 @@ inline std::string FileOf(const std::string& archive_path, const std::string& na
   return "";
 }
 
+// Returns the models that Keras saved in the middle of training, each as the name of its pack
+// (tests/golden/models/restore_k2.15.zip) and that of its description in there.
+inline std::vector<std::pair<const char*, const char*>> RestoredModels() {
+  return {{"k2.15", "restore"},       {"k2.15", "legacyadam_restore"},
+          {"k2.15", "sgdm_restore"},  {"k2.15", "nomask_restore"},
+          {"k3.15", "restore"},       {"k3.15", "sgdm_restore"},
+          {"k3.15", "nomask_restore"}};
+}
+
 inline absl::StatusOr<std::unique_ptr<Hdf5File>> OpenHdf5(absl::string_view bytes) {
   return Hdf5File::Open(InMemory(bytes), "some/file.h5");
 }

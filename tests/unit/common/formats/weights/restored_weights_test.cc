@@ -104,14 +104,7 @@ TEST_P(RestoredWeights, EveryFileHasTheWeightsOfItsModel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RestoredWeights,
-                         testing::Values(std::make_pair("k2.15", "restore"),
-                                         std::make_pair("k2.15", "legacyadam_restore"),
-                                         std::make_pair("k2.15", "sgdm_restore"),
-                                         std::make_pair("k2.15", "nomask_restore"),
-                                         std::make_pair("k3.15", "restore"),
-                                         std::make_pair("k3.15", "sgdm_restore"),
-                                         std::make_pair("k3.15", "nomask_restore")));
+INSTANTIATE_TEST_SUITE_P(All, RestoredWeights, testing::ValuesIn(RestoredModels()));
 
 TEST(RestoredWeights, ASavedModelIsOpenedByItsDirectory) {
   Pack pack("k2.15");
