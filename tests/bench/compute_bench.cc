@@ -2,8 +2,6 @@
 // optimizer's update, beside the bound that the step's products, convolutions and recurrent layers
 // set at SGEMM's rate. tests/bench/peers/compute.py puts PyTorch beside it.
 
-#include <time.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
@@ -52,12 +50,6 @@ struct Measured {
   std::vector<double> seconds;
   std::vector<double> processor_seconds;
 };
-
-double ProcessorSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 absl::StatusOr<std::vector<int>> ReadThreads(const std::string& text) {
   std::vector<int> threads;
@@ -150,7 +142,7 @@ void PrintSteps(const std::string& name, int threads, double flops, const LocalT
 void PrintProfile(const std::string& name, const KernelTimes& times, const Measured& measured) {
   const auto steps = static_cast<double>(measured.seconds.size());
   double all = 0;
-  for (const double seconds : measured.seconds) all += seconds;
+  for (const double seconds : measured.processor_seconds) all += seconds;
   double rest = all;
   std::vector<KernelTimes::Entry> entries = times.Slowest();
   for (const KernelTimes::Entry& entry : entries) rest -= entry.seconds;
@@ -208,7 +200,7 @@ Command ComputeBench() {
            {"repeats", "0", "steps; the median is printed; 0: as many as the model needs"},
            {"batch", "0", "examples of a batch; 0: the model's number"},
            {"save", "", "an .npz file that gets the first weights and the batch, for peers"},
-           {"profile", "false", "true: prints the time of each operator, too"}},
+           {"profile", "false", "true: prints the processor time of each operator, too"}},
           Run};
 }
 

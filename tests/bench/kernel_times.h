@@ -1,7 +1,8 @@
 #pragma once
 
-// Where the time of a program goes, by operator: every kernel of a registry is wrapped in one that
-// measures each run.
+// Where the processor time of a program goes, by operator: every kernel of a registry is wrapped in
+// one that measures each run. Processor time tells more than the clock while other programs compute
+// on the machine; with several threads it counts them all, and those that wait for others, too.
 
 #include <cstdint>
 #include <map>
@@ -11,6 +12,9 @@
 #include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort::bench {
+
+// Returns the processor time that all threads of this process have used.
+double ProcessorSeconds();
 
 // Thread-compatible: the programs of the wrapped kernels run one after another.
 class KernelTimes {
