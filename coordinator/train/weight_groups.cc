@@ -1,10 +1,12 @@
 #include "coordinator/train/weight_groups.h"
 
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
@@ -77,15 +79,38 @@ std::vector<const ordered_json*> LayersOf(const ordered_json& model) {
   return layers;
 }
 
-// A layer's or a part's group, and its way in the object graph.
+// Returns the attribute of a layer of Keras 3 that has a variable of this name.
+std::string AttributeInKeras3(absl::string_view type, absl::string_view variable) {
+  constexpr std::array<absl::string_view, 5> kWithKernel = {"Dense", "EinsumDense", "Conv1D",
+                                                            "Conv2D", "Conv3D"};
+  const bool is_kernel = variable == "kernel" && absl::c_linear_search(kWithKernel, type);
+  if (is_kernel || variable == "embeddings") return absl::StrCat("_", variable);
+  return std::string(variable);
+}
+
+// A layer's or a part's group, and its ways in the object graphs of Keras 2 and 3.
 struct Where {
   std::string path;
   std::string tracked;
+  std::string tracked3;
 
   Where Inside(absl::string_view attribute) const {
-    return {Joined(path, attribute), Joined(tracked, attribute)};
+    return {Joined(path, attribute), Joined(tracked, attribute), Joined(tracked3, attribute)};
   }
 };
+
+// Returns the place of each layer among the operations of Keras 3's model, by the layer's name.
+std::map<std::string, size_t> OperationsOf(const ordered_json& model) {
+  std::map<std::string, size_t> places;
+  const bool is_sequential = TextIn(model, "class_name") == "Sequential";
+  // A Sequential model has an InputLayer whether its configuration says so or not.
+  size_t next = is_sequential ? 1 : 0;
+  for (const ordered_json& layer : model.at("config").at("layers")) {
+    if (is_sequential && TextIn(layer, "class_name") == "InputLayer") continue;
+    places[TextIn(layer.at("config"), "name")] = next++;
+  }
+  return places;
+}
 
 // Collects the groups of one model from its canonical JSON. Thread-compatible.
 class GroupCollector {
@@ -99,7 +124,7 @@ class GroupCollector {
   }
 
   absl::StatusOr<std::vector<WeightGroup>> Collect(const ordered_json& model) {
-    Add(Where(), TextIn(model.at("config"), "name"), "");
+    Add(Where(), {TextIn(model.at("config"), "name"), ""}, "");
     AddLayersOf(model, Where(), "");
     for (const auto& [owner, variables] : by_owner_) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -111,15 +136,28 @@ class GroupCollector {
   }
 
  private:
+  // The name of a layer or a part, and the class whose attributes have its variables.
+  struct Named {
+    std::string name;
+    std::string type;
+  };
+
   // Adds a group with the variables whose names are `owner` and one part more. An owner that comes
   // up again, as of two layers of one name, has nothing left.
-  void Add(const Where& where, const std::string& name, const std::string& owner) {
-    WeightGroup group{where.path, is_keras2_ ? "" : name, {}, where.tracked};
-    if (const auto found = by_owner_.find(owner); found != by_owner_.end()) {
-      group.variables = std::move(found->second);
-      by_owner_.erase(found);
+  void Add(const Where& where, const Named& named, const std::string& owner) {
+    WeightGroup& group = groups_.emplace_back();
+    group.path = where.path;
+    if (!is_keras2_) group.name = named.name;
+    group.tracked = where.tracked;
+    group.tracked3 = where.tracked3;
+    const auto found = by_owner_.find(owner);
+    if (found == by_owner_.end()) return;
+    group.variables = std::move(found->second);
+    by_owner_.erase(found);
+    for (const std::string& variable : group.variables) {
+      group.attributes3.push_back(
+          AttributeInKeras3(named.type, variable.substr(variable.rfind('/') + 1)));
     }
-    groups_.push_back(std::move(group));
   }
 
   // Returns whether the layer whose variables begin with `owner` has any.
@@ -134,10 +172,15 @@ class GroupCollector {
     std::vector<std::string> classes;
     for (const ordered_json* const layer : layers) classes.push_back(TextIn(*layer, "class_name"));
     const std::vector<std::string> paths = KerasLayerGroups(classes);
+    const std::map<std::string, size_t> operations = OperationsOf(model);
+    const bool is_sequential = TextIn(model, "class_name") == "Sequential";
+    const std::string around3 =
+        Joined(where.tracked3, is_sequential ? "_functional/_operations" : "_operations");
     int with_weights = 0;
     for (size_t i = 0; i < layers.size(); ++i) {
-      Where layer{Joined(where.path, paths[i]), ""};
-      if (HasWeights(Joined(owner, TextIn(layers[i]->at("config"), "name")))) {
+      const std::string name = TextIn(layers[i]->at("config"), "name");
+      Where layer{Joined(where.path, paths[i]), "", Joined(around3, absl::StrCat(operations.at(name)))};
+      if (HasWeights(Joined(owner, name))) {
         layer.tracked = Joined(where.tracked, absl::StrCat("layer_with_weights-", with_weights++));
       }
       AddLayer(*layers[i], layer, owner);
@@ -149,7 +192,7 @@ class GroupCollector {
     const std::string type = TextIn(layer, "class_name");
     const ordered_json& config = layer.at("config");
     const std::string owner = Joined(around, TextIn(config, "name"));
-    Add(where, TextIn(config, "name"), owner);
+    Add(where, {TextIn(config, "name"), type}, owner);
     AddParts(type, where, owner);
     for (const InnerLayer& inner : kInnerLayers) {
       if (inner.wrapper != type || !config.contains(inner.key)) continue;
@@ -167,7 +210,9 @@ class GroupCollector {
       // The names of Keras 2 are those of the object graph.
       Where inside = where.Inside(part.keras2);
       if (!is_keras2_) inside.path = Joined(where.path, part.keras3);
-      Add(inside, std::string(part.name), owner);
+      // The parts of attentions are EinsumDense, those of RNNs cells.
+      const bool is_cell = part.keras3 == "cell";
+      Add(inside, {std::string(part.name), is_cell ? "" : "EinsumDense"}, owner);
     }
   }
 
@@ -176,7 +221,7 @@ class GroupCollector {
   void AddCell(const ordered_json& cell, const Where& where, const std::string& around) {
     const ordered_json& config = cell.at("config");
     const std::string owner = Joined(around, TextIn(config, "name"));
-    Add(where, TextIn(config, "name"), owner);
+    Add(where, {TextIn(config, "name"), TextIn(cell, "class_name")}, owner);
     if (!config.contains("cells")) return;
     const Where cells = where.Inside("cells");
     std::map<std::string, int> counts;
@@ -186,7 +231,10 @@ class GroupCollector {
       const int count = counts[group]++;
       const std::string counted = count == 0 ? group : absl::StrCat(group, "_", count);
       const std::string position = absl::StrCat(number++);
-      AddCell(one, {Joined(cells.path, counted), Joined(cells.tracked, position)}, owner);
+      AddCell(one,
+              {Joined(cells.path, counted), Joined(cells.tracked, position),
+               Joined(cells.tracked3, position)},
+              owner);
     }
   }
 
@@ -196,7 +244,42 @@ class GroupCollector {
   std::vector<WeightGroup> groups_;
 };
 
+// Returns whether a layer gives its output a mask, in Keras 3 by operations among the layers.
+bool MakesMask(const ordered_json& layer) {
+  const ordered_json& config = layer.at("config");
+  const auto mask_zero = config.find("mask_zero");
+  return TextIn(layer, "class_name") == "Masking" ||
+         (mask_zero != config.end() && *mask_zero == true);
+}
+
+// Returns why the operations of a model in Keras 3 cannot be counted, or "".
+std::string WhyNotCounted(const ordered_json& model, bool lists_operations) {
+  const bool is_sequential = TextIn(model, "class_name") == "Sequential";
+  for (const ordered_json& layer : model.at("config").at("layers")) {
+    const std::string type = TextIn(layer, "class_name");
+    const ordered_json& config = layer.at("config");
+    const std::string name = Excerpt(TextIn(config, "name"));
+    // Keras 3 lists these operations in the configurations of functional models alone.
+    if (MakesMask(layer) && (is_sequential || !lists_operations)) {
+      return absl::StrCat("the layer '", name,
+                          "' makes a mask, for which Keras 3 adds operations to the model");
+    }
+    if (type == "RNN" && config.at("cell").at("config").contains("cells")) {
+      return absl::StrCat("the layer '", name, "' has stacked cells, which Keras 3 does not track");
+    }
+    if (type == "Sequential" || type == "Functional") {
+      std::string why = WhyNotCounted(layer, lists_operations);
+      if (!why.empty()) return why;
+    }
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string WhyNoKeras3Ways(const ModelSpec& model) {
+  return WhyNotCounted(ModelToJson(model), model.file_form.keras == 3);
+}
 
 absl::StatusOr<std::vector<WeightGroup>> KerasWeightGroups(
     const ModelSpec& model, absl::Span<const std::string> variables) {
