@@ -71,13 +71,12 @@ class Writer {
       one.full_name = value.full_name;
       values[value.name] = &value;
     }
-    return WriteTrackedCheckpoint(
-        files_, job_.export_to.tf_checkpoint, tracked,
-        [&](const std::string& name) -> absl::StatusOr<Tensor> {
-          const auto found = values.find(name);
-          if (found == values.end()) return source_.read(name);
-          return ReadOptimizerValue(job_, source_.state, *found->second);
-        });
+    return WriteTrackedCheckpoint(files_, job_.export_to.tf_checkpoint, tracked,
+                                  [&](const std::string& name) -> absl::StatusOr<Tensor> {
+                                    const auto found = values.find(name);
+                                    if (found == values.end()) return source_.read(name);
+                                    return ReadOptimizerValue(job_, source_.state, *found->second);
+                                  });
   }
 
   absl::Status Safetensors(const std::string& path) {

@@ -104,18 +104,18 @@ class Lister {
                .name = "global_step",
                .full_name = "iteration"});
     AddRate();
-    if (rule_.op() == "nadam") {
-      AddScalar({.kind = Kind::kProduct,
-                 .is_numbered = false,
-                 .tracked = {"_u_product"},
-                 .name = "u_product",
-                 .full_name = "u_product"});
-    }
     const Groups groups = *KerasSlotsOf(rule_);
     for (const std::vector<KerasSlot>& group : groups) AddSlots(group, Kind::kSlot);
     // Keras 2 has the list without a momentum too.
     const bool is_plain = rule_.op() == "sgd" && ParameterOf(rule_, "momentum") == 0;
     if (keras_ == 2 && is_plain) AddSlots({KerasMomentumOfSgd()}, Kind::kZeros);
+    if (rule_.op() == "nadam") {
+      AddScalar({.kind = Kind::kProduct,
+                 .is_numbered = keras_ == 3,
+                 .tracked = {"_u_product"},
+                 .name = "u_product",
+                 .full_name = "u_product"});
+    }
     return std::move(values_);
   }
 
@@ -149,11 +149,10 @@ class Lister {
         if (slot.slot == "momentum") value.factor = MomentumFactor();
         if (!slot.list2.empty()) value.tracked.push_back(absl::StrCat(slot.list2, "/", i));
         if (slot.list3 != slot.list2) value.tracked.push_back(absl::StrCat(slot.list3, "/", i));
-        value.name =
-            absl::StrCat(trained_[i]->name(), kSlotInfix, rule_.op(), "/", slot.slot);
-        value.full_name = absl::StrCat(job_.compile.optimizer.class_name, "/",
-                                       slot.keras2.empty() ? slot.keras3 : slot.keras2, "/",
-                                       trained_[i]->name());
+        value.name = absl::StrCat(trained_[i]->name(), kSlotInfix, rule_.op(), "/", slot.slot);
+        value.full_name =
+            absl::StrCat(job_.compile.optimizer.class_name, "/",
+                         slot.keras2.empty() ? slot.keras3 : slot.keras2, "/", trained_[i]->name());
       }
     }
   }

@@ -6,9 +6,10 @@
 // them as the job would have.
 //
 // An optimizer of Keras 2 and one of Keras 3 have the same slots, steps and rate, with these
-// differences: Keras 3 numbers the learning rate behind the steps; Keras 2 keeps zeros for a
-// momentum of SGD that is 0, and the present rate of a schedule. A file in which one of them wants a
-// value that the other does not have is for the Keras that wrote the model.
+// differences: Keras 3 numbers the learning rate behind the steps, and Nadam's product behind the
+// slots, where Keras 2 numbers neither; Keras 2 keeps zeros for a
+// momentum of SGD that is 0, and the present rate of a schedule. A file in which one of them wants
+// a value that the other does not have is for the Keras that wrote the model.
 
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ struct KerasOptimizerValue {
   Kind kind = Kind::kSlot;
   const proto::VariableLayout* variable = nullptr;  // of kSlot and kZeros
   std::string slot;                                 // of kSlot: SlotSpec::name
-  float factor = 1;                                 // Keras's value is the slot's content times this
+  float factor = 1;         // Keras's value is the slot's content times this
   bool is_numbered = true;  // false: the value is in the object graph alone
   // The ways from the optimizer in the object graph: "_momentums/0". None: the value is numbered
   // alone.

@@ -179,7 +179,8 @@ class GroupCollector {
     int with_weights = 0;
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string name = TextIn(layers[i]->at("config"), "name");
-      Where layer{Joined(where.path, paths[i]), "", Joined(around3, absl::StrCat(operations.at(name)))};
+      Where layer{Joined(where.path, paths[i]), "",
+                  Joined(around3, absl::StrCat(operations.at(name)))};
       if (HasWeights(Joined(owner, name))) {
         layer.tracked = Joined(where.tracked, absl::StrCat("layer_with_weights-", with_weights++));
       }

@@ -62,11 +62,10 @@ absl::Status CheckForm(const proto::PullRequest& header) {
   if (header.rows_size() == 0 && header.value_dtype() == 0 && header.round() == 0) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("PullRequest reads a slot of ", header.slice_ids_size(), " slices with ",
-                   header.rows_size(), " lists of rows, value_dtype ", header.value_dtype(),
-                   " and round ", header.round(),
-                   "; a slot is read as a whole, as it is and at its present content"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "PullRequest reads a slot of ", header.slice_ids_size(), " slices with ", header.rows_size(),
+      " lists of rows, value_dtype ", header.value_dtype(), " and round ", header.round(),
+      "; a slot is read as a whole, as it is and at its present content"));
 }
 
 }  // namespace

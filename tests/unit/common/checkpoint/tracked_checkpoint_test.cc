@@ -112,7 +112,8 @@ TEST(TrackedCheckpoint, WaysThatAreTakenOrEmptyAreRefused) {
 TEST(TrackedCheckpoint, AValueThatCannotBeReadLeavesWhatWasThere) {
   MemoryFileSystem disk;
   ASSERT_TRUE(
-      WriteTrackedCheckpoint(disk, "m", std::vector<TrackedVariable>{{"a", {"model/x"}}}, Read).ok());
+      WriteTrackedCheckpoint(disk, "m", std::vector<TrackedVariable>{{"a", {"model/x"}}}, Read)
+          .ok());
   const absl::Status status =
       WriteTrackedCheckpoint(disk, "m", std::vector<TrackedVariable>{{"lost", {"model/x"}}}, Read);
   EXPECT_TRUE(absl::IsDataLoss(status));
