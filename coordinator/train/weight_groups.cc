@@ -99,14 +99,88 @@ struct Where {
   }
 };
 
+bool IsModel(const ordered_json& layer) {
+  const std::string type = TextIn(layer, "class_name");
+  return type == "Sequential" || type == "Functional";
+}
+
+// Returns whether a layer gives its output a mask.
+bool MakesMask(const ordered_json& layer) {
+  const ordered_json& config = layer.at("config");
+  const auto mask_zero = config.find("mask_zero");
+  return TextIn(layer, "class_name") == "Masking" ||
+         (mask_zero != config.end() && *mask_zero == true);
+}
+
+// The classes of Keras 3 whose call takes the mask of its input, and those that pass it on.
+constexpr std::array<absl::string_view, 11> kTakesMask = {"BatchNormalization",
+                                                          "LSTM",
+                                                          "GRU",
+                                                          "SimpleRNN",
+                                                          "RNN",
+                                                          "Bidirectional",
+                                                          "TimeDistributed",
+                                                          "Softmax",
+                                                          "Sequential",
+                                                          "Functional",
+                                                          "GlobalAveragePooling1D"};
+constexpr std::array<absl::string_view, 19> kPassesMask = {"Dense",
+                                                           "Activation",
+                                                           "Dropout",
+                                                           "SpatialDropout1D",
+                                                           "Identity",
+                                                           "SpatialDropout2D",
+                                                           "SpatialDropout3D",
+                                                           "GaussianNoise",
+                                                           "AlphaDropout",
+                                                           "GaussianDropout",
+                                                           "LayerNormalization",
+                                                           "ActivityRegularization",
+                                                           "ReLU",
+                                                           "GroupNormalization",
+                                                           "UnitNormalization",
+                                                           "LeakyReLU",
+                                                           "PReLU",
+                                                           "ELU",
+                                                           "Rescaling"};
+
+// Returns how many operations Keras 3 puts before each layer of a Sequential model to compute
+// masks. A mask that a layer takes is NotEqual, of Masking Any of NotEqual. Operations are ordered
+// by their distance from the output: the mask is as far as the layer before the first one that
+// takes it, and behind that layer.
+std::vector<size_t> MaskOperationsBefore(const std::vector<const ordered_json*>& layers) {
+  std::vector<size_t> before(layers.size(), 0);
+  for (size_t maker = 0; maker < layers.size(); ++maker) {
+    if (!MakesMask(*layers[maker])) continue;
+    size_t taker = maker + 1;
+    while (taker < layers.size() && !MakesMask(*layers[taker]) &&
+           absl::c_linear_search(kPassesMask, TextIn(*layers[taker], "class_name"))) {
+      ++taker;
+    }
+    if (taker == layers.size()) continue;
+    if (!absl::c_linear_search(kTakesMask, TextIn(*layers[taker], "class_name"))) continue;
+    ++before[taker];
+    if (TextIn(*layers[maker], "class_name") == "Masking") ++before[taker - 1];
+  }
+  return before;
+}
+
 // Returns the place of each layer among the operations of Keras 3's model, by the layer's name.
 std::map<std::string, size_t> OperationsOf(const ordered_json& model) {
   std::map<std::string, size_t> places;
-  const bool is_sequential = TextIn(model, "class_name") == "Sequential";
-  // A Sequential model has an InputLayer whether its configuration says so or not.
-  size_t next = is_sequential ? 1 : 0;
+  size_t next = 0;
+  if (TextIn(model, "class_name") == "Sequential") {
+    const std::vector<const ordered_json*> layers = LayersOf(model);
+    const std::vector<size_t> before = MaskOperationsBefore(layers);
+    // The model has an InputLayer whether its configuration says so or not.
+    next = 1;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      next += before[i];
+      places[TextIn(layers[i]->at("config"), "name")] = next++;
+    }
+    return places;
+  }
   for (const ordered_json& layer : model.at("config").at("layers")) {
-    if (is_sequential && TextIn(layer, "class_name") == "InputLayer") continue;
     places[TextIn(layer.at("config"), "name")] = next++;
   }
   return places;
@@ -200,7 +274,7 @@ class GroupCollector {
       AddLayer(config.at(inner.key), where.Inside(inner.attribute), owner);
     }
     if (type == "RNN") AddCell(config.at("cell"), where.Inside("cell"), owner);
-    if (type == "Sequential" || type == "Functional") AddLayersOf(layer, where, owner);
+    if (IsModel(layer)) AddLayersOf(layer, where, owner);
   }
 
   // Adds the parts of a layer that have variables.
@@ -245,33 +319,33 @@ class GroupCollector {
   std::vector<WeightGroup> groups_;
 };
 
-// Returns whether a layer gives its output a mask, in Keras 3 by operations among the layers.
-bool MakesMask(const ordered_json& layer) {
-  const ordered_json& config = layer.at("config");
-  const auto mask_zero = config.find("mask_zero");
-  return TextIn(layer, "class_name") == "Masking" ||
-         (mask_zero != config.end() && *mask_zero == true);
+// Returns whether a layer of a model makes a mask, or one of a model in it.
+bool HasMasks(const ordered_json& model) {
+  return absl::c_any_of(model.at("config").at("layers"), [](const ordered_json& layer) {
+    return MakesMask(layer) || (IsModel(layer) && HasMasks(layer));
+  });
 }
 
-// Returns why the operations of a model in Keras 3 cannot be counted, or "".
+// Returns why the operations of a model in Keras 3 cannot be counted, or "". Keras 3 lists them in
+// the configurations of functional models alone, and in its own; those of a Sequential model are
+// counted here, unless the mask comes out of a model in it.
 std::string WhyNotCounted(const ordered_json& model, bool lists_operations) {
   const bool is_sequential = TextIn(model, "class_name") == "Sequential";
   for (const ordered_json& layer : model.at("config").at("layers")) {
-    const std::string type = TextIn(layer, "class_name");
     const ordered_json& config = layer.at("config");
     const std::string name = Excerpt(TextIn(config, "name"));
-    // Keras 3 lists these operations in the configurations of functional models alone.
-    if (MakesMask(layer) && (is_sequential || !lists_operations)) {
+    const bool has_unlisted =
+        is_sequential ? IsModel(layer) && HasMasks(layer) : !lists_operations && MakesMask(layer);
+    if (has_unlisted) {
       return absl::StrCat("the layer '", name,
                           "' makes a mask, for which Keras 3 adds operations to the model");
     }
-    if (type == "RNN" && config.at("cell").at("config").contains("cells")) {
+    if (TextIn(layer, "class_name") == "RNN" && config.at("cell").at("config").contains("cells")) {
       return absl::StrCat("the layer '", name, "' has stacked cells, which Keras 3 does not track");
     }
-    if (type == "Sequential" || type == "Functional") {
-      std::string why = WhyNotCounted(layer, lists_operations);
-      if (!why.empty()) return why;
-    }
+    if (!IsModel(layer)) continue;
+    std::string why = WhyNotCounted(layer, lists_operations);
+    if (!why.empty()) return why;
   }
   return "";
 }
