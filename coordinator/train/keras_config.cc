@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/program/program.h"
 #include "coordinator/network/model_config.h"
+#include "coordinator/train/keras_order.h"
 
 namespace cohort {
 
@@ -47,6 +48,7 @@ class Keras3Writer {
  public:
   absl::StatusOr<ordered_json> Write(const ModelSpec& model) {
     ordered_json form = ModelToJson(model);
+    OrderAsKeras(form);
     WriteLayer(form);
     RETURN_IF_ERROR(status_);
     return form;

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/formats/weights/keras_groups.h"
 #include "coordinator/network/model_config.h"
+#include "coordinator/train/keras_order.h"
 
 namespace cohort {
 
@@ -350,6 +351,14 @@ std::string WhyNotCounted(const ordered_json& model, bool lists_operations) {
   return "";
 }
 
+// Returns the model with its layers in Keras's order.
+ordered_json OrderedModel(const ModelSpec& model) {
+  ordered_json form = ModelToJson(model);
+  // Keras has ordered the layers of a model that it wrote.
+  if (model.file_form.config.empty()) OrderAsKeras(form);
+  return form;
+}
+
 }  // namespace
 
 std::string WhyNoKeras3Ways(const ModelSpec& model) {
@@ -358,7 +367,7 @@ std::string WhyNoKeras3Ways(const ModelSpec& model) {
 
 absl::StatusOr<std::vector<WeightGroup>> KerasWeightGroups(
     const ModelSpec& model, absl::Span<const std::string> variables) {
-  return GroupCollector(model.file_form.keras == 2, variables).Collect(ModelToJson(model));
+  return GroupCollector(model.file_form.keras == 2, variables).Collect(OrderedModel(model));
 }
 
 }  // namespace cohort
