@@ -265,5 +265,54 @@ TEST(WeightGroups, CountOfEachClassTheLayersOfKeras) {
   EXPECT_THAT(std::string(stray.status().message()), HasSubstr("'other/kernel'"));
 }
 
+// The places are those that Keras 3.15's `_functional._operations` has for these models.
+TEST(WeightGroups, CountTheOperationsThatKeras3AddsForMasks) {
+  const auto layer = [](const char* type, const char* name, const json& config) {
+    json named = config;
+    named["name"] = name;
+    return json{{"class_name", type}, {"config", named}};
+  };
+  const json lstm = layer("LSTM", "lstm", {{"units", 2}});
+  const json dense = layer("Dense", "dense", {{"units", 2}});
+  const json drop = layer("Dropout", "drop", {{"rate", 0.5}});
+  const json masking = layer("Masking", "masking", json::object());
+  const json words =
+      layer("Embedding", "words", {{"input_dim", 9}, {"output_dim", 2}, {"mask_zero", true}});
+  const json ids = Input({nullptr, 4}, "int32");
+  const json rows = Input({nullptr, 4, 3});
+  const auto place = [&](const json& layers, const std::string& variable) {
+    MemoryFileSystem disk;
+    const auto job = Parse(disk, Sequential(layers), 1, json::object(), kCompile);
+    EXPECT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(WhyNoKeras3Ways(job->model), "");
+    const auto groups = KerasWeightGroups(job->model, std::vector<std::string>{variable});
+    EXPECT_TRUE(groups.ok()) << groups.status();
+    for (const WeightGroup& group : *groups) {
+      if (!group.variables.empty()) {
+        return absl::StrCat(group.tracked3, "/", group.attributes3[0]);
+      }
+    }
+    return std::string();
+  };
+  // input, words, not_equal, lstm, ...
+  EXPECT_EQ(place({ids, words, lstm}, "lstm/lstm_cell/kernel"),
+            "_functional/_operations/3/cell/kernel");
+  EXPECT_EQ(place({ids, words, drop, lstm}, "words/embeddings"),
+            "_functional/_operations/1/_embeddings");
+  EXPECT_EQ(place({ids, words, drop, lstm}, "lstm/lstm_cell/kernel"),
+            "_functional/_operations/4/cell/kernel");
+  // input, not_equal, masking, any, lstm, dense
+  EXPECT_EQ(place({rows, masking, lstm, dense}, "dense/kernel"),
+            "_functional/_operations/5/_kernel");
+  // input, masking, dense, not_equal, drop, any, lstm
+  EXPECT_EQ(place({rows, masking, dense, drop, lstm}, "dense/kernel"),
+            "_functional/_operations/2/_kernel");
+  EXPECT_EQ(place({rows, masking, dense, drop, lstm}, "lstm/lstm_cell/kernel"),
+            "_functional/_operations/6/cell/kernel");
+  // No layer takes the mask.
+  EXPECT_EQ(place({ids, words, layer("Flatten", "flat", json::object()), dense}, "dense/kernel"),
+            "_functional/_operations/3/_kernel");
+}
+
 }  // namespace
 }  // namespace cohort
