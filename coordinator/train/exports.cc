@@ -154,7 +154,7 @@ class Writer {
         TrackedVariable& one = tracked.emplace_back();
         one.name = name;
         std::set<std::string> paths = {
-            absl::StrCat("model/", group.tracked, "/", name.substr(name.rfind('/') + 1))};
+            absl::StrCat("model/", group.tracked, "/", group.attributes2[i])};
         if (why.empty()) {
           paths.insert(absl::StrCat("model/", group.tracked3, "/", group.attributes3[i]));
         }

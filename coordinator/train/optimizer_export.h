@@ -44,14 +44,14 @@ struct KerasOptimizerValue {
   };
   Kind kind = Kind::kSlot;
   const proto::VariableLayout* variable = nullptr;  // of kSlot and kZeros
-  std::string slot;                                 // of kSlot: SlotSpec::name
+  std::string slot = {};                            // of kSlot: SlotSpec::name
   float factor = 1;         // Keras's value is the slot's content times this
   bool is_numbered = true;  // false: the value is in the object graph alone
   // The ways from the optimizer in the object graph: "_momentums/0". None: the value is numbered
   // alone.
-  std::vector<std::string> tracked;
-  std::string name;       // unique, in a checkpoint: "dense/kernel/.OPTIMIZER_SLOT/adam/m"
-  std::string full_name;  // as Keras 2 names the variable: "Adam/m/dense/kernel"
+  std::vector<std::string> tracked = {};
+  std::string name = {};       // unique, in a checkpoint: "dense/kernel/.OPTIMIZER_SLOT/adam/m"
+  std::string full_name = {};  // as Keras 2 names the variable: "Adam/m/dense/kernel"
 };
 
 struct KerasOptimizer {

@@ -80,11 +80,20 @@ std::vector<const ordered_json*> LayersOf(const ordered_json& model) {
   return layers;
 }
 
-// Returns the attribute of a layer of Keras 3 that has a variable of this name.
+bool IsDepthwise(absl::string_view type) {
+  return type == "DepthwiseConv1D" || type == "DepthwiseConv2D";
+}
+
+// Return the attribute of a layer of Keras 2 or 3 that has a variable of this name. The names are
+// those of either.
+std::string AttributeInKeras2(absl::string_view type, absl::string_view variable) {
+  return IsDepthwise(type) && variable == "kernel" ? "depthwise_kernel" : std::string(variable);
+}
 std::string AttributeInKeras3(absl::string_view type, absl::string_view variable) {
   constexpr std::array<absl::string_view, 5> kWithKernel = {"Dense", "EinsumDense", "Conv1D",
                                                             "Conv2D", "Conv3D"};
   const bool is_kernel = variable == "kernel" && absl::c_linear_search(kWithKernel, type);
+  if (IsDepthwise(type) && variable == "depthwise_kernel") return "kernel";
   if (is_kernel || variable == "embeddings") return absl::StrCat("_", variable);
   return std::string(variable);
 }
@@ -230,8 +239,9 @@ class GroupCollector {
     group.variables = std::move(found->second);
     by_owner_.erase(found);
     for (const std::string& variable : group.variables) {
-      group.attributes3.push_back(
-          AttributeInKeras3(named.type, variable.substr(variable.rfind('/') + 1)));
+      const std::string attribute = variable.substr(variable.rfind('/') + 1);
+      group.attributes2.push_back(AttributeInKeras2(named.type, attribute));
+      group.attributes3.push_back(AttributeInKeras3(named.type, attribute));
     }
   }
 

@@ -21,10 +21,11 @@ struct WeightGroup {
   std::string name;  // the layer's name; empty in files of Keras 2, which have none
   std::vector<std::string> variables;
   // The way to the layer in Keras 2's object graph of the model (tracked_checkpoint.h):
-  // "layer_with_weights-0/cell". It counts the layers that have weights.
+  // "layer_with_weights-0/cell". It counts the layers that have weights. And the attributes of the
+  // variables there: "kernel".
   std::string tracked;
-  // The same in Keras 3's, "_operations/3/cell", which counts all layers and operations; and the
-  // attributes of the variables there: "_kernel".
+  std::vector<std::string> attributes2;
+  // The same in Keras 3's, "_operations/3/cell" and "_kernel". It counts all layers and operations.
   std::string tracked3;
   std::vector<std::string> attributes3;
 };
