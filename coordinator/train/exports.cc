@@ -202,7 +202,9 @@ absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedM
     RETURN_IF_ERROR(Annotate(files.MakeDirectories(DirectoryOf(path)), key));
     // The files that an earlier process was writing when it was killed are removed.
     RemoveTemporaries(files, path);
-    return Annotate(write(), key);
+    RETURN_IF_ERROR(Annotate(write(), key));
+    Log(LogLevel::kInfo, "model_exported", {{"key", key}, {"file", path}});
+    return absl::OkStatus();
   };
   RETURN_IF_ERROR(run("export.onnx", to.onnx, [&] { return writer.Onnx(to.onnx); }));
   RETURN_IF_ERROR(run("export.keras", to.keras, [&] { return writer.Keras(to.keras); }));

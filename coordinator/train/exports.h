@@ -39,9 +39,9 @@ struct ExportSource {
   absl::Time now;
 };
 
-// Writes the files and their directories. Logs whether the files for Keras have the state of the
-// optimizer. All values of a Keras or safetensors file are in memory at once. Errors: those of
-// CheckExports, of the source's reads and of the file system, with the key.
+// Writes the files and their directories. Logs each file, and whether the files for Keras have the
+// state of the optimizer. All values of a Keras or safetensors file are in memory at once. Errors:
+// those of CheckExports, of the source's reads and of the file system, with the key.
 absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedModel& model,
                           const ExportSource& source);
 

@@ -25,7 +25,7 @@ namespace cohort {
 
 // What the optimizer of a job has reached.
 struct TrainedState {
-  absl::Span<const proto::VariableLayout> layouts;  // of all variables
+  absl::Span<const proto::VariableLayout> layouts;  // those of all variables
   int64_t steps = 0;                                // that the optimizer has made
   // Returns the whole content of a slot of a variable's update rule.
   absl::FunctionRef<absl::StatusOr<Tensor>(const proto::VariableLayout& variable,
@@ -43,8 +43,9 @@ struct KerasOptimizerValue {
     kZeros,  // a slot that our rule does not have, since it is always 0
   };
   Kind kind = Kind::kSlot;
-  const proto::VariableLayout* variable = nullptr;  // of kSlot and kZeros
-  std::string slot = {};                            // of kSlot: SlotSpec::name
+  // The variable that a slot or zeros belong to, and the slot's name in our rule (SlotSpec::name).
+  const proto::VariableLayout* variable = nullptr;
+  std::string slot = {};
   float factor = 1;         // Keras's value is the slot's content times this
   bool is_numbered = true;  // false: the value is in the object graph alone
   // The ways from the optimizer in the object graph: "_momentums/0". None: the value is numbered

@@ -592,9 +592,6 @@ absl::Status Trainer::Export() {
   RETURN_IF_ERROR(WriteExports(
       world_.files, job_, {plan_.predict, NamesOf(model_.variables)},
       {read, {plan_.variables, progress_->progress().global_step, read_slot}, world_.clock.Now()}));
-  for (const auto& [key, path] : job_.export_to.Files()) {
-    Log(LogLevel::kInfo, "model_exported", {{"key", key}, {"file", path}});
-  }
   summary_.model = job_.export_to.onnx;
   return absl::OkStatus();
 }
