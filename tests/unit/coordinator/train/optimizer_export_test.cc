@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/train/keras_compile.h"
 #include "tests/unit/coordinator/train/exports_support.h"
 
