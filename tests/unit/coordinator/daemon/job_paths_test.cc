@@ -103,6 +103,20 @@ TEST_F(JobPaths, EachExportIsAFileOfItsOwn) {
               AllOf(HasSubstr("job.json: export.safetensors: "), HasSubstr("; name a path")));
 }
 
+// A prefix of files has a name.
+TEST_F(JobPaths, ACheckpointIsNoDirectory) {
+  EXPECT_THAT(Check({absl::StrCat("export.tf_checkpoint=", directory / "new/")}),
+              AllOf(HasSubstr("export.tf_checkpoint: "), HasSubstr("ends in a slash"),
+                    HasSubstr("new/model'")));
+}
+
+TEST_F(JobPaths, AUrlIsNoPath) {
+  for (const char* key : {"checkpoint.directory", "recovery.directory", "export.onnx"}) {
+    EXPECT_THAT(Check({absl::StrCat(key, "=s3://bucket/x")}),
+                AllOf(HasSubstr(key), HasSubstr("'s3://bucket/x' is a URL")));
+  }
+}
+
 TEST_F(JobPaths, AnExportIsAFile) {
   EXPECT_EQ(Check({absl::StrCat("export.onnx=", directory / "new/model.onnx")}), kGood);
   ASSERT_EQ(mkfifo((directory / "fifo").c_str(), 0600), 0);
