@@ -35,6 +35,10 @@ struct VariablePart {
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const VariableChange& change);
 
+// Returns the shape of the whole content of a slot of the variable's update rule. Errors:
+// INVALID_ARGUMENT naming the variable, if its rule has no such slot.
+absl::StatusOr<Shape> SlotShapeOf(const proto::VariableLayout& variable, const std::string& slot);
+
 // Divides the content of a slot of the variable's update rule into one part per slice. Errors:
 // INVALID_ARGUMENT naming the variable, if its rule has no such slot, or for content of another
 // type or shape.

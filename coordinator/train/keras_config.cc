@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/program/program.h"
 #include "coordinator/network/model_config.h"
+#include "coordinator/train/keras_order.h"
 
 namespace cohort {
 
@@ -20,6 +21,7 @@ constexpr char kClass[] = "class_name";
 constexpr char kConfig[] = "config";
 constexpr char kModule[] = "module";
 constexpr char kBuildShape[] = "build_input_shape";
+constexpr char kCompileConfig[] = "compile_config";
 
 // Returns the shape of the model's only input with a batch of any size, as Keras writes it.
 absl::StatusOr<ordered_json> InputShape(const proto::Program& predict) {
@@ -46,6 +48,7 @@ class Keras3Writer {
  public:
   absl::StatusOr<ordered_json> Write(const ModelSpec& model) {
     ordered_json form = ModelToJson(model);
+    OrderAsKeras(form);
     WriteLayer(form);
     RETURN_IF_ERROR(status_);
     return form;
@@ -126,7 +129,7 @@ class Keras3Writer {
 // says.
 ordered_json AsItCame(const ModelSpec& model) {
   ordered_json form = ordered_json::parse(model.file_form.config, nullptr, false);
-  for (const char* const key : {"keras_version", "backend", "compile_config"}) form.erase(key);
+  for (const char* const key : {"keras_version", "backend", kCompileConfig}) form.erase(key);
   if (form[kClass] == "Model") form[kClass] = "Functional";
   if (form[kConfig].is_array()) {
     ordered_json layers = std::move(form[kConfig]);
@@ -154,8 +157,8 @@ std::string Dumped(const ordered_json& value) {
 
 }  // namespace
 
-absl::StatusOr<KerasTexts> KerasTextsOf(const ModelSpec& model, const proto::Program& predict,
-                                        absl::Time saved) {
+absl::StatusOr<KerasTexts> KerasTextsOf(const ArchivedModel& archived) {
+  const ModelSpec& model = archived.model;
   ordered_json form;
   if (model.file_form.config.empty()) {
     ASSIGN_OR_RETURN(form, Keras3Writer().Write(model));
@@ -164,9 +167,13 @@ absl::StatusOr<KerasTexts> KerasTextsOf(const ModelSpec& model, const proto::Pro
   }
   // Without a shape Keras would make the layers without variables, and could not load any.
   if (model.sequential && !model.has_inputs() && !form[kConfig].contains(kBuildShape)) {
-    ASSIGN_OR_RETURN(form[kConfig][kBuildShape], InputShape(predict));
+    ASSIGN_OR_RETURN(form[kConfig][kBuildShape], InputShape(archived.predict));
   }
-  const std::string date = absl::FormatTime("%Y-%m-%d@%H:%M:%S", saved, absl::UTCTimeZone());
+  if (!archived.compiled.empty()) {
+    form[kCompileConfig] = ordered_json::parse(archived.compiled, nullptr, false);
+  }
+  const std::string date =
+      absl::FormatTime("%Y-%m-%d@%H:%M:%S", archived.saved, absl::UTCTimeZone());
   const ordered_json metadata = {{"keras_version", VersionOf(model)}, {"date_saved", date}};
   return KerasTexts{Dumped(form), Dumped(metadata)};
 }

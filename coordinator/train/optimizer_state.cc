@@ -376,9 +376,11 @@ absl::StatusOr<Found> Search::FindNumbered() const {
   size_t slots = 0;
   for (const auto& group : *groups) slots += group.size() * variables_.size();
   if (slots == 0) return found;
-  // Keras 3 keeps the learning rate behind the step.
-  const bool has_rate = entries.size() == slots + 2 && IsScalar(file_.entries[entries[1]]);
-  if (has_rate || entries.size() == slots + 1) {
+  // Keras 3 keeps the learning rate behind the step, and Nadam's product behind the slots.
+  const size_t products = rule_.op() == "nadam" && entries.size() > slots + 1 ? 1 : 0;
+  const bool has_rate =
+      entries.size() == slots + products + 2 && IsScalar(file_.entries[entries[1]]);
+  if (has_rate || entries.size() == slots + products + 1) {
     RETURN_IF_ERROR(TakeNumbered(*groups, has_rate ? 2 : 1, entries, found));
     return found;
   }

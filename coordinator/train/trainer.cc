@@ -583,13 +583,15 @@ bool Trainer::IsSaved() const {
 absl::Status Trainer::Export() {
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
+  const auto read = [&](const std::string& variable) {
+    return coordinator_.ps().Read(*layouts.at(variable));
+  };
+  const auto read_slot = [&](const proto::VariableLayout& variable, const std::string& slot) {
+    return coordinator_.ps().ReadSlot(variable, slot);
+  };
   RETURN_IF_ERROR(WriteExports(
       world_.files, job_, {plan_.predict, NamesOf(model_.variables)},
-      [&](const std::string& variable) { return coordinator_.ps().Read(*layouts.at(variable)); },
-      world_.clock.Now()));
-  for (const auto& [key, path] : job_.export_to.Files()) {
-    Log(LogLevel::kInfo, "model_exported", {{"key", key}, {"file", path}});
-  }
+      {read, {plan_.variables, progress_->progress().global_step, read_slot}, world_.clock.Now()}));
   summary_.model = job_.export_to.onnx;
   return absl::OkStatus();
 }
