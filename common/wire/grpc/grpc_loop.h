@@ -4,7 +4,7 @@
 // all calls of all channels and servers share. A thread that is woken by a socket handles the
 // socket's event itself. (gRPC's own callback threads pass the waiting to one another at each
 // event, and pass the event to a third thread. On a machine with few cores, this costs more than
-// the call; docs/PERFORMANCE.md has the figures.) Internal to common/wire: only its .cc files
+// the call; docs/lab/transport.md has the figures.) Internal to common/wire: only its .cc files
 // include this header.
 
 #include <grpcpp/completion_queue.h>
