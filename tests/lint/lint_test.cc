@@ -92,8 +92,8 @@ TEST_F(House, CompatibilityTableIsTrue) {
 TEST_F(House, DocumentsNameWhatIsThere) {
   Findings findings = CheckQuotedPaths(files_);
   const Findings names =
-      CheckQuotedNames({"docs/ARCHITECTURE.md", "docs/CONTRIBUTING.md", "docs/INVARIANTS.md",
-                        "docs/SECURITY.md", "docs/TESTING.md"},
+      CheckQuotedNames({"docs/ARCHITECTURE.md", "docs/COMPATIBILITY.md", "docs/CONTRIBUTING.md",
+                        "docs/INVARIANTS.md", "docs/SECURITY.md", "docs/TESTING.md"},
                        files_);
   findings.insert(findings.end(), names.begin(), names.end());
   EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
@@ -292,21 +292,25 @@ TEST(CheckCompatibility, EveryIdHasATrueRow) {
   const auto check = [&](const std::string& table) {
     return CheckCompatibility(table, "AB-01\nAB-02\n", files);
   };
-  const std::string second = "| AB-02 | y | not yet | | |\n";
-  EXPECT_THAT(check(second + "| AB-01 | x | works | Suite.Name, `deploy/smoke.sh` | RFC |\n"),
-              IsEmpty());
+  const std::string second = "| AB-02 | y | not yet | |\n";
+  const std::string first = "| AB-01 | x | works | RFC |\n";
+  const std::string tests = "| AB-01 | Suite.Name, `deploy/smoke.sh` |\n";
+  EXPECT_THAT(check(second + first + tests), IsEmpty());
   EXPECT_THAT(check(second), ElementsAre("AB-01: has no row"));
-  EXPECT_THAT(check(second + "| AB-01 | x | works | Suite.Other | RFC |\n"),
+  EXPECT_THAT(check(second + first + "| AB-01 | Suite.Other |\n"),
               ElementsAre("AB-01: there is no test Suite.Other"));
-  EXPECT_THAT(check(second + "| AB-01 | x | works | | RFC |\n"),
-              ElementsAre("AB-01: names no test"));
-  EXPECT_THAT(check(second + "| AB-01 | x | better | Suite.Name | |\n"),
+  EXPECT_THAT(check(second + first), ElementsAre("AB-01: names no test"));
+  EXPECT_THAT(check(second + first + "| AB-01 | |\n"), ElementsAre("AB-01: names no test"));
+  EXPECT_THAT(check(second + first + tests + tests), ElementsAre("AB-01: has two rows of tests"));
+  EXPECT_THAT(check(second + first + tests + "| AB-02 | Suite.Name |\n"),
+              ElementsAre("AB-02: has tests, but no requirement that holds"));
+  EXPECT_THAT(check(second + "| AB-01 | x | better | |\n" + tests),
               ElementsAre(HasSubstr("where its expectation")));
-  EXPECT_THAT(check(second + "| AB-01 | x | maybe | | |\n"), ElementsAre(HasSubstr("'maybe'")));
-  EXPECT_THAT(check(second + "| AB-01 | x | not yet | | |\n" + second),
+  EXPECT_THAT(check(second + "| AB-01 | x | maybe | |\n"), ElementsAre(HasSubstr("'maybe'")));
+  EXPECT_THAT(check(second + "| AB-01 | x | not yet | |\n" + second),
               ElementsAre(HasSubstr("AB-02: is not in")));
-  EXPECT_THAT(check(second + "| AB-01 | x |\n"),
-              ElementsAre(HasSubstr("five cells"), HasSubstr("no row")));
+  EXPECT_THAT(check(second + "| AB-01 | x | works |\n"),
+              ElementsAre(HasSubstr("neither the four cells"), HasSubstr("no row")));
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ Findings CheckQuotedPaths(const std::vector<SourceFile>& files);
 // Types and tests between backticks in the documents of these paths, by each word of their names.
 Findings CheckQuotedNames(const std::set<std::string>& documents,
                           const std::vector<SourceFile>& files);
-// The table of docs/COMPATIBILITY.md against the list of ids and the tests that exist.
+// The tables of requirements and of tests in docs/COMPATIBILITY.md, against the list of ids and the
+// tests that exist.
 Findings CheckCompatibility(const std::string& table, const std::string& ids,
                             const std::vector<SourceFile>& files);
 
