@@ -99,6 +99,25 @@ TEST_F(House, DocumentsNameWhatIsThere) {
   EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
 }
 
+TEST_F(House, EveryDecisionIsInItsIndex) {
+  EXPECT_THAT(CheckDecisions(File("docs/DECISIONS.md")), IsEmpty());
+}
+
+TEST(CheckDecisions, FindsWhatAnIndexDoesNotList) {
+  const auto check = [](const std::string& count, const std::string& index) {
+    return CheckDecisions(
+        MakeFile("docs/D.md",
+                 absl::StrCat("# Decisions\n\n- [A, b](#a-b) (`common`): ", count, "\n\n# A, b\n",
+                              index, "\n## One: x\nWhy: y.\n\n## Two\nWhy: z.\n")));
+  };
+  const std::string index = "- [One: x](#one-x)\n- [Two](#two)\n";
+  EXPECT_THAT(check("2", index), IsEmpty());
+  EXPECT_THAT(check("1", index), ElementsAre(HasSubstr("first index is not '- [A, b](#a-b) ...")));
+  EXPECT_THAT(check("2", "- [One: x](#one-x)\n"), ElementsAre(HasSubstr("the index of 'A, b'")));
+  EXPECT_THAT(check("2", "- [Two](#two)\n- [One: x](#one-x)\n"),
+              ElementsAre(HasSubstr("in their order")));
+}
+
 TEST(CheckQuotes, FindsPathsAndNamesThatAreNotThere) {
   const std::vector<SourceFile> files = {
       MakeFile("worker/gang/gang_line.h", "class GangLine { void TakeTurn(); };"),

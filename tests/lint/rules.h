@@ -48,6 +48,9 @@ Findings CheckQuotedPaths(const std::vector<SourceFile>& files);
 // Types and tests between backticks in the documents of these paths, by each word of their names.
 Findings CheckQuotedNames(const std::set<std::string>& documents,
                           const std::vector<SourceFile>& files);
+// The indexes of docs/DECISIONS.md: each part lists its decisions, and the first one the parts,
+// with how many decisions they have.
+Findings CheckDecisions(const SourceFile& decisions);
 // The tables of requirements and of tests in docs/COMPATIBILITY.md, against the list of ids and the
 // tests that exist.
 Findings CheckCompatibility(const std::string& table, const std::string& ids,
