@@ -52,7 +52,7 @@ void LossWatches::Forget(uint64_t watch) {
 
 void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
   // The callbacks run outside the lock, because they may add watches.
-  std::vector<Lost> told;
+  std::vector<Lost> callbacks;
   {
     MutexLock lock(mutex_);
     for (auto watch = watches_.begin(); watch != watches_.end();) {
@@ -60,11 +60,11 @@ void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
         ++watch;
         continue;
       }
-      told.push_back(std::move(watch->second.lost));
+      callbacks.push_back(std::move(watch->second.lost));
       watch = watches_.erase(watch);
     }
   }
-  for (Lost& lost : told) lost(cause);
+  for (Lost& lost : callbacks) lost(cause);
 }
 
 std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {

@@ -14,17 +14,17 @@ namespace cohort {
 
 namespace {
 
-absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
+absl::Status StaleSaveError(uint64_t save, absl::string_view why) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
 // Returns the error for a save whose shard is not held any more, or perhaps was never held.
-absl::Status HeldNoLonger(uint64_t save) {
-  return SaveNotHeld(save,
-                     absl::StrCat("it was written or released, a later one took its place, or "
-                                  "nobody asked for it in ",
-                                  absl::FormatDuration(kIdleMax)));
+absl::Status LostSaveError(uint64_t save) {
+  return StaleSaveError(save,
+                        absl::StrCat("it was written or released, a later one took its place, or "
+                                     "nobody asked for it in ",
+                                     absl::FormatDuration(kIdleMax)));
 }
 
 }  // namespace
@@ -121,14 +121,14 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
 
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuseLocked(
     SaveId id, const std::string& prefix) {
-  if (id.epoch < epoch_) return SaveNotHeld(id.save, "its epoch has ended");
+  if (id.epoch < epoch_) return StaleSaveError(id.save, "its epoch has ended");
   EnterLocked(id.epoch);
   if (const auto found = held_.find(id.save); found != held_.end()) return found->second.shard;
   const bool forgotten = ended_.size() == kEndedShardsRemembered && id.save < *ended_.begin();
-  if (forgotten || ended_.count(id.save) > 0) return HeldNoLonger(id.save);
+  if (forgotten || ended_.count(id.save) > 0) return LostSaveError(id.save);
   const std::optional<uint64_t> last = LastOfLocked(prefix);
   if (last.has_value() && id.save < *last) {
-    return SaveNotHeld(id.save, absl::StrCat("save ", *last, " of ", prefix, " is later"));
+    return StaleSaveError(id.save, absl::StrCat("save ", *last, " of ", prefix, " is later"));
   }
   return nullptr;
 }
@@ -166,7 +166,7 @@ absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
   const auto found = held_.find(id.save);
   // EnterLocked has raised epoch_ to at least id.epoch, so if the two differ, id.epoch is an older
   // epoch.
-  if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
+  if (id.epoch != epoch_ || found == held_.end()) return LostSaveError(id.save);
   return &found->second;
 }
 

@@ -19,9 +19,10 @@ namespace cohort {
 // ended. Thread-safe.
 class GrpcEvent {
  public:
-  template <auto kTold, typename T>
+  template <auto kReport, typename T>
   static GrpcEvent To(T& object) {
-    return GrpcEvent(&object, [](void* told, bool ok) { (static_cast<T*>(told)->*kTold)(ok); });
+    return GrpcEvent(&object,
+                     [](void* receiver, bool ok) { (static_cast<T*>(receiver)->*kReport)(ok); });
   }
 
   void Tell(bool ok) const { tell_(object_, ok); }

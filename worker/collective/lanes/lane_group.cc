@@ -63,12 +63,12 @@ constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
 
-LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> lanes,
+LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> links,
                      LaneGroupOptions options)
     : clock_(clock),
       executor_(executor),
       options_(Completed(std::move(options))),
-      lanes_(std::move(lanes)),
+      links_(std::move(links)),
       recorder_(std::make_shared<FlightRecorder>(
           FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.tasks})),
       strand_(executor),
@@ -137,7 +137,7 @@ void LaneGroup::Begin(CallState& state) {
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
-      shared_from_this(), OperationWays{strand_, *lanes_, places_}, std::move(setup));
+      shared_from_this(), OperationWays{strand_, *links_, places_}, std::move(setup));
   // The operation is kept alive here, because its Begin() may end the call and erase `state`.
   const std::shared_ptr<Operation> operation = state.operation;
   operation->Begin();
@@ -324,7 +324,7 @@ void LaneGroup::AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missi
   if (answers->waits_for == 0) return end();
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    lanes_->AskProgress(
+    links_->AskProgress(
         rank, kAnswerWait,
         [self = shared_from_this(), answers, end, rank,
          sequence](absl::StatusOr<RankProgress> answer) {
@@ -351,7 +351,7 @@ void LaneGroup::WatchAll() {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
     // The callback holds the group weakly, because a watch lasts until the other rank ends.
-    lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<RankLeft> left) {
+    links_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<RankLeft> left) {
       const auto self = weak.lock();
       if (self == nullptr) return;
       self->strand_.Post([self, rank, left = std::move(left)] {
@@ -467,10 +467,10 @@ void LaneGroup::Abort(absl::Status cause) {
   });
 }
 
-void LaneGroup::WhenAborted(Communicator::Done told) {
-  strand_.Post([self = shared_from_this(), told = std::move(told)]() mutable {
-    if (self->settled_) return self->Tell(std::move(told), self->end_);
-    self->tell_of_end_.push_back(std::move(told));
+void LaneGroup::WhenAborted(Communicator::Done aborted) {
+  strand_.Post([self = shared_from_this(), aborted = std::move(aborted)]() mutable {
+    if (self->settled_) return self->Tell(std::move(aborted), self->end_);
+    self->tell_of_end_.push_back(std::move(aborted));
   });
 }
 
@@ -511,7 +511,7 @@ void LaneGroup::StopAll() {
   }
   parked_.clear();
   parked_frames_ = 0;
-  lanes_->CancelFrames();
+  links_->CancelFrames();
 }
 
 void LaneGroup::TellAll() {
@@ -529,7 +529,7 @@ void LaneGroup::TellAll() {
   const uint64_t round = agreement_.round();
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    lanes_->SendAbort(rank, cause, kAgreementWait,
+    links_->SendAbort(rank, cause, kAgreementWait,
                       [self = shared_from_this(), round, rank](absl::StatusOr<AbortCause> answer) {
                         self->strand_.Post([self, round, rank, answer = std::move(answer)] {
                           self->Told(round, rank, answer);
@@ -562,7 +562,8 @@ void LaneGroup::Settle() {
     if (state.timer.value != 0) clock_.Cancel(state.timer);
     dones.push_back(std::move(state.done));
   }
-  for (Communicator::Done& told : std::exchange(tell_of_end_, {})) Tell(std::move(told), end_);
+  for (Communicator::Done& aborted : std::exchange(tell_of_end_, {}))
+    Tell(std::move(aborted), end_);
   for (const std::shared_ptr<Operation>& operation : operations) operation->Fail(end_);
   for (Communicator::Done& done : dones) Tell(std::move(done), end_);
 }

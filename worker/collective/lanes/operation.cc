@@ -75,7 +75,7 @@ Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays w
     : host_(*host),
       life_of_host_(host),
       strand_(ways.strand),
-      lanes_(ways.lanes),
+      links_(ways.links),
       places_(ways.places),
       setup_(std::move(setup)),
       fingerprint_(FingerprintOf(setup_.call)),
@@ -349,7 +349,7 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
   ++peers_[static_cast<size_t>(peer)].under_way;
   ++frames_under_way_;
   if (tag == kHelloTag) ++hellos_under_way_;
-  lanes_.Send(
+  links_.Send(
       peer,
       {setup_.rank, setup_.sequence,
        FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank), tag,

@@ -48,7 +48,7 @@ class OperationHost {
 // The objects that all operations of a group share; the group owns them.
 struct OperationWays {
   Strand& strand;
-  PeerLinks& lanes;
+  PeerLinks& links;
   FramePlaces& places;
 };
 
@@ -156,7 +156,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   OperationHost& host_;
   const std::weak_ptr<OperationHost> life_of_host_;
   Strand& strand_;
-  PeerLinks& lanes_;
+  PeerLinks& links_;
   FramePlaces& places_;
   const OperationSetup setup_;
   const uint64_t fingerprint_;

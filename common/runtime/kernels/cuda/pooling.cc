@@ -95,7 +95,7 @@ absl::Status RunGlobalAveragePool(KernelContext& context) {
 
 // Restricts a pooling kernel to windows of at most kSlideAxes axes. Nodes with other windows stay
 // on the processor.
-KernelDefinition OfFewAxes(KernelDefinition definition) {
+KernelDefinition WithWindowLimit(KernelDefinition definition) {
   definition.make = [make = definition.make](
                         const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     AttributeReader reader(node);
@@ -114,15 +114,16 @@ KernelDefinition OfFewAxes(KernelDefinition definition) {
 
 void RegisterCudaPooling(KernelRegistry& registry) {
   registry.Add("", "MaxPool",
-               OfFewAxes(DeviceKernel({1, 1, {kFloat32}, 2}, {}, ParseMaxPool, RunMaxPool)));
+               WithWindowLimit(DeviceKernel({1, 1, {kFloat32}, 2}, {}, ParseMaxPool, RunMaxPool)));
   registry.Add("cohort", "MaxPoolGrad",
-               OfFewAxes(DeviceKernel({2, 2, {kFloat32}}, {}, ParseMaxPool, RunMaxPoolGrad)));
-  registry.Add("", "AveragePool",
-               OfFewAxes(DeviceKernel({1, 1, {kFloat32}}, {}, ParseAveragePool, RunAveragePool)));
+               WithWindowLimit(DeviceKernel({2, 2, {kFloat32}}, {}, ParseMaxPool, RunMaxPoolGrad)));
+  registry.Add(
+      "", "AveragePool",
+      WithWindowLimit(DeviceKernel({1, 1, {kFloat32}}, {}, ParseAveragePool, RunAveragePool)));
   registry.Add("cohort", "AveragePoolGrad",
-               OfFewAxes(DeviceKernel({2, 2, {kFloat32, kAnyType}},
-                                      {InputPlace::kDevice, InputPlace::kEither}, ParseAveragePool,
-                                      RunAveragePoolGrad)));
+               WithWindowLimit(DeviceKernel({2, 2, {kFloat32, kAnyType}},
+                                            {InputPlace::kDevice, InputPlace::kEither},
+                                            ParseAveragePool, RunAveragePoolGrad)));
   registry.Add("", "GlobalAveragePool", DeviceKernel({1, 1, {kFloat32}}, {}, RunGlobalAveragePool));
 }
 
