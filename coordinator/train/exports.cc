@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// Writes the files of one job. Thread-compatible.
+// Writes the exported files of one job. Thread-compatible.
 class Writer {
  public:
   Writer(FileSystem& files, const JobSpec& job, const ExportedModel& model, ReadWhole read)

@@ -16,10 +16,11 @@
 
 namespace cohort {
 
-// What the files are made of.
+// The content of the exported files.
 struct ExportedModel {
   const proto::Program& predict;
-  std::vector<std::string> variables;  // names, those of one layer in the layer's order
+  // Names of the variables; those of one layer are in its order.
+  std::vector<std::string> variables;
 };
 
 // Checks that the model can be exported. Errors: those of PlanOnnxExport, KerasWeightGroups and
@@ -29,9 +30,9 @@ absl::Status CheckExports(const JobSpec& job, const ExportedModel& model);
 // Returns the whole value of a variable.
 using ReadWhole = absl::FunctionRef<absl::StatusOr<Tensor>(const std::string& variable)>;
 
-// Writes the files and their directories. `now` is the time that an archive names. All
-// values of a Keras or safetensors file are in memory at once. Errors: those of CheckExports, of
-// `read` and of the file system, with the key.
+// Writes the files and makes their directories. `now` is the date in a .keras archive. The whole
+// content of a Keras or safetensors file is in memory at once. Errors: those of CheckExports, of
+// `read` and of the file system, naming the key of the job file.
 absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedModel& model,
                           ReadWhole read, absl::Time now);
 

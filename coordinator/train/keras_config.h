@@ -1,8 +1,8 @@
 #pragma once
 
-// The configuration of a model for a .keras archive. What Keras wrote goes back as it came, for the
-// Keras that wrote it. A model that a person wrote is written for Keras 3. The arguments of
-// compile() stay out, since the state of the optimizer is not in the archive.
+// The model's configuration in a .keras archive. A model that Keras wrote goes back unchanged, for
+// the version of Keras that wrote it. A model that a person wrote is written for Keras 3. The
+// arguments of compile() are left out, because the archive does not have the optimizer's state.
 
 #include <string>
 

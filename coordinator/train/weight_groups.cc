@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A part of a layer that has variables: its name among the names of variables, and the attributes
-// of Keras 2 and 3 after which its group is named.
+// A part of a layer that has variables: the part's name in the names of variables, and the names of
+// the attributes of Keras 2 and 3 by which the part's group is named.
 struct LayerPart {
   absl::string_view layer;
   absl::string_view name;
@@ -41,8 +41,8 @@ constexpr LayerPart kParts[] = {
     {"GRU", "gru_cell", "cell", "cell"},
 };
 
-// The keys of a wrapper's config that hold layers, and the attributes that the groups are named
-// after.
+// A key of a wrapper's config that holds a layer, and the name of the attribute by which the
+// layer's group is named.
 struct InnerLayer {
   absl::string_view wrapper;
   const char* key;
@@ -77,7 +77,7 @@ std::vector<const ordered_json*> LayersOf(const ordered_json& model) {
   return layers;
 }
 
-// A layer's or a part's group, and its way in the object graph.
+// The path of a layer's or a part's group, and its path in the object graph.
 struct Where {
   std::string path;
   std::string tracked;
@@ -111,8 +111,8 @@ class GroupCollector {
   }
 
  private:
-  // Adds a group with the variables whose names are `owner` and one part more. An owner that comes
-  // up again, as of two layers of one name, has nothing left.
+  // Adds the group of the variables named `owner`/NAME. If a second layer has the same owner, its
+  // variables are taken already, and its group is empty.
   void Add(const Where& where, const std::string& name, const std::string& owner) {
     WeightGroup group{where.path, is_keras2_ ? "" : name, {}, where.tracked};
     if (const auto found = by_owner_.find(owner); found != by_owner_.end()) {
@@ -144,7 +144,7 @@ class GroupCollector {
     }
   }
 
-  // Adds a layer and everything in it. Layers lie in at most as many others as their reader allows.
+  // Adds a layer and all layers and parts in it. The reader of layers has limited their depth.
   void AddLayer(const ordered_json& layer, const Where& where, const std::string& around) {
     const std::string type = TextIn(layer, "class_name");
     const ordered_json& config = layer.at("config");
@@ -164,15 +164,15 @@ class GroupCollector {
     for (const LayerPart& part : kParts) {
       const std::string owner = Joined(layer, part.name);
       if (part.layer != type || !by_owner_.contains(owner)) continue;
-      // The names of Keras 2 are those of the object graph.
+      // Keras 2 uses the same names in the object graph.
       Where inside = where.Inside(part.keras2);
       if (!is_keras2_) inside.path = Joined(where.path, part.keras3);
       Add(inside, std::string(part.name), owner);
     }
   }
 
-  // Adds the cell of an RNN, or the cells of StackedRNNCells, whose groups count by classes as
-  // those of layers do.
+  // Adds the cell of an RNN. The cells of StackedRNNCells have groups that are numbered by class,
+  // like those of layers.
   void AddCell(const ordered_json& cell, const Where& where, const std::string& around) {
     const ordered_json& config = cell.at("config");
     const std::string owner = Joined(around, TextIn(config, "name"));

@@ -32,7 +32,8 @@ absl::Status LostSaveError(uint64_t save) {
 absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor, RowRange rows,
                             Payload bytes) {
   ASSIGN_OR_RETURN(proto::SavedSlice saved, DescribeSlice(name, tensor, rows));
-  COHORT_CHECK(PayloadBytes(bytes) == static_cast<size_t>(saved.size()), "the rows' bytes");
+  COHORT_CHECK(PayloadBytes(bytes) == static_cast<size_t>(saved.size()),
+               "there are as many bytes as the rows have");
   saved.set_shard(target_.shard);
   saved.set_offset(static_cast<int64_t>(size_));
   size_ += static_cast<uint64_t>(saved.size());
@@ -237,14 +238,15 @@ size_t HeldShards::held() const {
 }
 
 void HeldShards::CheckInvariants() const {
-  COHORT_CHECK(held_.size() <= kHeldShardsMax, "so many shards are held at a time");
-  COHORT_CHECK(ended_.size() <= kEndedShardsRemembered, "so many ended shards are remembered");
+  COHORT_CHECK(held_.size() <= kHeldShardsMax, "at most kHeldShardsMax shards are held");
+  COHORT_CHECK(ended_.size() <= kEndedShardsRemembered,
+               "at most kEndedShardsRemembered ended shards are remembered");
   std::set<std::string> prefixes;
   for (const auto& [save, held] : held_) {
     COHORT_CHECK(held.shard != nullptr, "a shard that is held is there");
     COHORT_CHECK(ended_.count(save) == 0, "a shard that has ended is not held");
     COHORT_CHECK(prefixes.insert(held.shard->target().prefix).second,
-                 "of a prefix only the latest shard is held");
+                 "at most one shard of a checkpoint prefix is held");
   }
 }
 

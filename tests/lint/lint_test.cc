@@ -192,11 +192,11 @@ TEST(MeasureHouse, CountsStemsAndComments) {
   EXPECT_THAT(MeasureHouse(files).crowded_folders, IsEmpty());
   const Measures spoken = MeasureHouse(
       {MakeFile("worker/a.h", "// Returns x.\nint X();\n\n// Of two.\n// More.\nint Y();\n"),
-       MakeFile("worker/a.cc", "#include \"worker/a.h\"\nint z;  // of y\n")});
+       MakeFile("worker/a.cc", "#include \"worker/a.h\"\nint z;  // of y\nF(1,   // of x\n")});
   EXPECT_EQ(spoken.comment_blocks, 2u);
   EXPECT_EQ(spoken.open_with_verb, 1u);
   EXPECT_EQ(spoken.open_with_fragment, 1u);
-  EXPECT_EQ(spoken.trailing_of, 1u);
+  EXPECT_EQ(spoken.trailing_of, 2u);
 }
 
 TEST(JudgeSizes, ExceptionsOnlyShrink) {

@@ -112,6 +112,13 @@ std::string Spread(std::vector<size_t> sizes) {
                       sizes.back());
 }
 
+// Returns whether a comment that begins with "of" stands behind code.
+bool IsTrailingOf(const std::string& line) {
+  static const std::regex trailing(".*\\S.* // [oO]f\\b.*");
+  return std::regex_match(line, trailing) &&
+         !absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "//");
+}
+
 // Counts comment lines and how blocks of them open. Thread-compatible.
 class CommentCounter {
  public:
@@ -125,7 +132,7 @@ class CommentCounter {
       if (comment) ++comments_[IsHeader(file)];
       if (comment && !within) CountOpening(text, measures);
       within = comment;
-      if (absl::StrContains(line, ";  // of ")) ++measures.trailing_of;
+      if (IsTrailingOf(line)) ++measures.trailing_of;
     }
   }
 

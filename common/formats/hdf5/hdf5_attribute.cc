@@ -158,7 +158,7 @@ absl::StatusOr<const Hdf5AttributeReader::HeapObjects*> Hdf5AttributeReader::Hea
     const uint64_t number = in.Take(2);
     in.Skip(6);
     const uint64_t length = in.Take(8);
-    if (number == 0) break;  // the rest is free
+    if (number == 0) break;  // the rest of the heap is free space
     objects[number] = std::string(in.TakeBytes(length));
     in.SkipToMultipleOf8();
     if (!in.ok()) return source_.Malformed("a heap of strings that does not end");

@@ -256,7 +256,7 @@ void LaneGroup::CheckInvariants() const {
     COHORT_CHECK(state.sequence == sequence, "a call stands under its number");
     begun += sequence < next_begin_ ? 1 : 0;
   }
-  COHORT_CHECK(begun == under_way_, "calls under way are begun and not retired");
+  COHORT_CHECK(begun == under_way_, "calls under way have begun and are not retired");
   size_t parked = 0;
   for (const auto& [sequence, frames] : parked_) parked += frames.size();
   COHORT_CHECK(parked == parked_frames_, "parked frames are those of all calls to come");

@@ -435,15 +435,15 @@ void Operation::CheckInvariants() const {
     COHORT_CHECK(queue.under_way >= 0, "a frame is answered once");
     under_way += queue.under_way;
   }
-  COHORT_CHECK(under_way == frames_under_way_, "frames under way are those to all peers");
+  COHORT_CHECK(under_way == frames_under_way_, "frames_under_way_ counts the frames to all peers");
   COHORT_CHECK(0 <= hellos_under_way_ && hellos_under_way_ <= frames_under_way_,
-               "a hello is a frame");
+               "hello frames are counted among the frames under way");
   COHORT_CHECK(!failed_ || stopped_, "an operation stops before it fails");
   COHORT_CHECK(!done_ || steps_ended_, "an operation is done when its steps have ended");
   if (states_.size() > kInvariantWalkMax) return;
   size_t left = 0;
   for (const StepState& state : states_) left += state.made ? 0 : 1;
-  COHORT_CHECK(left == steps_left_, "the steps that are left are not made");
+  COHORT_CHECK(left == steps_left_, "steps_left_ counts the steps that are not made");
 }
 
 }  // namespace cohort

@@ -13,7 +13,7 @@ Slide SlideOf(const PoolShape& shape) {
   slide.inputs = shape.window.inputs;
   slide.outputs = shape.window.outputs;
   const size_t count = shape.window.axes.size();
-  COHORT_CHECK(count <= kSlideAxes, "the factory has looked");
+  COHORT_CHECK(count <= kSlideAxes, "the kernel was made for at most kSlideAxes axes");
   // A plane with fewer than kSlideAxes axes gets leading axes of extent 1.
   std::copy(shape.window.axes.begin(), shape.window.axes.end(), slide.axes + kSlideAxes - count);
   return slide;
