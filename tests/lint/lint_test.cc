@@ -51,6 +51,7 @@ TEST_F(House, SizesAreInBounds) {
 }
 
 TEST_F(House, CodeFollowsTheRules) { ExpectNone(CheckCode); }
+TEST_F(House, FilesSpeak) { ExpectNone(CheckComments); }
 TEST_F(House, NothingBelongsToOneMachine) { ExpectNone(CheckPortable); }
 TEST_F(House, IncludesFollowThePlan) { ExpectNone(CheckIncludes); }
 
@@ -233,6 +234,20 @@ TEST(CheckCode, ClassesSayWhereTheyMayBeUsed) {
   EXPECT_THAT(check("// A thing. Thread-safe.\nclass A {\n};\n"), IsEmpty());
   EXPECT_THAT(check("// Lives on strand x.\ntemplate <class T>\nclass A {\n};\n"), IsEmpty());
   EXPECT_THAT(check("class A;\n"), IsEmpty());
+}
+
+TEST(CheckComments, HeadersOpenWithOneAndLongSourcesHaveOne) {
+  const auto check = [](const char* path, const std::string& text) {
+    return CheckComments(MakeFile(path, text));
+  };
+  const std::string head = "#pragma once\n\n";
+  EXPECT_THAT(check("worker/a.h", head + "#include <map>\n\n// A thing.\nstruct A;\n"),
+              ElementsAre(HasSubstr("a.h:2: a header opens")));
+  EXPECT_THAT(check("worker/a.h", head + "// Things.\n\n#include <map>\n"), IsEmpty());
+  EXPECT_THAT(check("tests/a.h", head + "struct A;\n"), IsEmpty());
+  EXPECT_THAT(check("worker/a.cc", Lines(60)), IsEmpty());
+  EXPECT_THAT(check("worker/a.cc", Lines(61)), ElementsAre(HasSubstr("a.cc:1: no comment")));
+  EXPECT_THAT(check("worker/a.cc", Lines(61) + "  // Why.\n"), IsEmpty());
 }
 
 TEST(CheckCode, WhatChangesAnObjectChecksItsInvariants) {

@@ -37,6 +37,9 @@ Findings JudgeSizes(const std::vector<Excess>& excesses, const std::string& exce
 
 // Sleeps, environment reads, open ends, #pragma once, file names, class comments.
 Findings CheckCode(const SourceFile& file);
+// Rule 24 of STYLE.md: a header of the product opens with a comment. Rule 25: a source of more than
+// 60 lines has one.
+Findings CheckComments(const SourceFile& file);
 // A type that others can name is defined once in the product: all of it is one namespace.
 Findings CheckTypeNames(const std::vector<SourceFile>& files);
 // Paths of one machine and hosts of package registries, in any text file.

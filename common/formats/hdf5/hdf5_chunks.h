@@ -1,5 +1,8 @@
 #pragma once
 
+// Datasets in chunks. A B-tree lists the chunks of a dataset, each with its place in the dataset; a
+// chunk may be shuffled and deflated.
+
 #include <cstdint>
 #include <vector>
 

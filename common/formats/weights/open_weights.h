@@ -1,5 +1,8 @@
 #pragma once
 
+// The one way to open a file of weights. The content of the file decides which reader
+// (weight_sources.h) lists its values.
+
 #include <string>
 
 #include "absl/status/statusor.h"
