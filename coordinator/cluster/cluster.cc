@@ -89,6 +89,28 @@ Cluster::Cluster(World world, Options options)
 
 Cluster::~Cluster() { Stop(); }
 
+std::string Cluster::AddressOf(TaskId task) const {
+  MutexLock lock(mutex_);
+  return AddressOfLocked(task);
+}
+
+std::string Cluster::AddressOfLocked(TaskId task) const {
+  const Member* member = roster_.Find(task);
+  if (const auto found = leaving_.find(task); found != leaving_.end()) {
+    member = &found->second.member;
+  }
+  if (member == nullptr) return kNowhere;
+  // A worker that was added with an address has that address. The addresses of all other tasks come
+  // from options_.address, if it is set.
+  const bool own = member->added && !member->address.empty();
+  return options_.address && !own ? options_.address(task) : member->address;
+}
+
+bool Cluster::IsMember(TaskId task) const {
+  MutexLock lock(mutex_);
+  return roster_.Find(task) != nullptr;
+}
+
 proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) const {
   proto::AttachRequest attach = MakeAttach(options_.self, epoch);
   attach.set_seed(options_.seed);

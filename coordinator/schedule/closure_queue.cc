@@ -121,6 +121,7 @@ void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
 }
 
 void ClosureQueue::ForgetSteps() {
+  const InvariantsAfter check(*this);
   for (const auto& [id, closure] : unfinished_) closure->ForgetSteps();
 }
 
@@ -135,10 +136,12 @@ void ClosureQueue::Strike(ClosureId id) {
 }
 
 void ClosureQueue::OnGivenUp(const proto::TaskRef& process) {
+  const InvariantsAfter check(*this);
   for (const ClosureId id : struck_) unfinished_.at(id)->record.OnGivenUp(process);
 }
 
 void ClosureQueue::OnServing(const proto::TaskRef& process) {
+  const InvariantsAfter check(*this);
   for (const ClosureId id : struck_) unfinished_.at(id)->record.OnServing(process);
 }
 

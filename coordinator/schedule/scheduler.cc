@@ -63,7 +63,10 @@ Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
 }
 
 Scheduler::Change::~Change() {
-  if (moves_) scheduler_.Pump(effects);
+  {
+    const InvariantsAfter check(scheduler_);
+    if (moves_) scheduler_.Pump(effects);
+  }
   scheduler_.mutex_.Unlock();
   // The effects run without the scheduler's lock, because they are callbacks and calls that may
   // call the scheduler again.
@@ -129,6 +132,7 @@ void Scheduler::BeginFetch() {
 
 void Scheduler::EndFetch() {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   --fetches_;
 }
 
@@ -189,7 +193,6 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
 // Does everything that a change of state has made possible, in a fixed order: ends closures,
 // delivers errors, ends waiting calls, admits closures, starts runs, asks for checkpoints.
 void Scheduler::Pump(Effects& effects) {
-  const InvariantsAfter check(*this);
   // Closures are ended and errors delivered first. Only then is it known whether the queue has room
   // and whether it is idle.
   for (auto& drained : slots_.TakeDrained()) effects.push_back(std::move(drained));

@@ -60,6 +60,11 @@ TEST_F(House, EveryTypeHasANameOfItsOwn) {
   EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
 }
 
+TEST_F(House, WhatChangesAnObjectChecksItsInvariants) {
+  const Findings findings = CheckInvariantsAfter(files_);
+  EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
+}
+
 TEST_F(House, HasNoCirclesAndNoCrowdedRooms) {
   const Measures measures = MeasureHouse(files_);
   std::cout << measures.report;
@@ -259,6 +264,51 @@ TEST(CheckCode, WhatChangesAnObjectChecksItsInvariants) {
               ElementsAre(HasSubstr("a.h:3: Set changes")));
   EXPECT_THAT(check("  void CheckInvariants() const;\n  void Set(int a);\n"), IsEmpty());
   EXPECT_THAT(check(method), IsEmpty());
+}
+
+TEST(CheckInvariantsAfter, SeesBodiesInSources) {
+  const std::string header = R"(#pragma once
+
+class Able final : public B,
+                   public C {
+ public:
+  explicit Able(int b);
+  int size() const { return b_; }
+  bool Has(const B& b) const;
+  void Set(int b, F f = [](int) {});
+
+ private:
+  void CheckInvariants() const;
+  void Move();
+  int b_;
+};
+)";
+  const auto check = [&](const std::string& body) {
+    const std::string source = absl::StrCat(R"(
+Able::Able(int b) : b_(b) { Move(); }
+
+bool Able::Has(const B& b) const {
+  return true;
+}
+
+void Able::Set(int b, F f) {
+)",
+                                            body, R"(}
+
+void Able::Move() {
+  const InvariantsAfter check(*this);
+}
+)");
+    return CheckInvariantsAfter(
+        {MakeFile("worker/a.h", header), MakeFile("worker/a_more.cc", source)});
+  };
+  EXPECT_THAT(check("  b_ = b;\n"),
+              ElementsAre(HasSubstr("a.h:4: Able::Set changes the object and has no")));
+  EXPECT_THAT(check("  // InvariantsAfter\n"), ElementsAre(HasSubstr("Able::Set")));
+  EXPECT_THAT(check("  const InvariantsAfter check(*this);\n  b_ = b;\n"), IsEmpty());
+  EXPECT_THAT(check("  strand_.Post([self] { self->Move(); });\n"), IsEmpty());
+  EXPECT_THAT(check("  strand_.Post([self] { self->Has(1); });\n"),
+              ElementsAre(HasSubstr("Able::Set")));
 }
 
 TEST(CheckTypeNames, ANameBelongsToOneType) {

@@ -40,6 +40,9 @@ Findings CheckCode(const SourceFile& file);
 // Rule 24 of STYLE.md: a header of the product opens with a comment. Rule 25: a source of more than
 // 60 lines has one.
 Findings CheckComments(const SourceFile& file);
+// Rule 11 of STYLE.md: each public method of a class with CheckInvariants that changes the object
+// and is defined in a source has InvariantsAfter.
+Findings CheckInvariantsAfter(const std::vector<SourceFile>& files);
 // A type that others can name is defined once in the product: all of it is one namespace.
 Findings CheckTypeNames(const std::vector<SourceFile>& files);
 // Paths of one machine and hosts of package registries, in any text file.

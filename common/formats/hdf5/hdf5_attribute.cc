@@ -69,6 +69,8 @@ absl::Status Hdf5AttributeReader::ReadDense(const std::string& message,
   return absl::OkStatus();
 }
 
+// Reads the body of an attribute's message. Version 1 fills name, type and shape up to a multiple
+// of 8 bytes each.
 absl::StatusOr<Hdf5Attribute> Hdf5AttributeReader::Parse(absl::string_view message) {
   Hdf5Bytes in(message);
   const uint64_t version = in.Take(1);
@@ -77,7 +79,6 @@ absl::StatusOr<Hdf5Attribute> Hdf5AttributeReader::Parse(absl::string_view messa
   const uint64_t type_bytes = in.Take(2);
   const uint64_t space_bytes = in.Take(2);
   if (version == 3) in.Skip(1);  // the character set of the name
-  // Version 1 fills name, type and shape up to a multiple of 8 bytes each.
   const auto part = [&](uint64_t bytes) {
     const absl::string_view taken = in.TakeBytes(bytes);
     if (version == 1) in.SkipToMultipleOf8();

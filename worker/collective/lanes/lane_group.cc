@@ -355,6 +355,7 @@ void LaneGroup::WatchAll() {
       const auto self = weak.lock();
       if (self == nullptr) return;
       self->strand_.Post([self, rank, left = std::move(left)] {
+        const InvariantsAfter check(*self);
         if (left.ok()) return self->PeerLeft(rank, *left);
         self->Lost(self->next_begin_, rank, left.status());
       });
@@ -364,6 +365,7 @@ void LaneGroup::WatchAll() {
 
 void LaneGroup::OnWatch(LeftReply left) {
   strand_.Post([self = shared_from_this(), left = std::move(left)]() mutable {
+    const InvariantsAfter check(*self);
     if (self->left_) return left(self->HowLeft());
     self->watchers_.push_back(std::move(left));
   });
@@ -371,6 +373,7 @@ void LaneGroup::OnWatch(LeftReply left) {
 
 void LaneGroup::Leave() {
   strand_.Post([self = shared_from_this()] {
+    const InvariantsAfter check(*self);
     self->left_ = true;
     self->answers_.Release();
     if (self->stall_timer_.value != 0) self->clock_.Cancel(self->stall_timer_);
@@ -463,12 +466,14 @@ std::string LaneGroup::Besides() const {
 void LaneGroup::Abort(absl::Status cause) {
   COHORT_CHECK(!cause.ok(), "an abort has a cause");
   strand_.Post([self = shared_from_this(), cause = std::move(cause)] {
+    const InvariantsAfter check(*self);
     self->Found(self->next_sequence_, cause);
   });
 }
 
 void LaneGroup::WhenAborted(Communicator::Done aborted) {
   strand_.Post([self = shared_from_this(), aborted = std::move(aborted)]() mutable {
+    const InvariantsAfter check(*self);
     if (self->settled_) return self->Tell(std::move(aborted), self->end_);
     self->tell_of_end_.push_back(std::move(aborted));
   });
@@ -477,6 +482,7 @@ void LaneGroup::WhenAborted(Communicator::Done aborted) {
 void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
   strand_.Post(
       [self = shared_from_this(), cause = std::move(cause), reply = std::move(reply)]() mutable {
+        const InvariantsAfter check(*self);
         self->Hear(cause);
         reply(self->agreement_.begun() ? self->agreement_.best() : cause);
       });

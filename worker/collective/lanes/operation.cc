@@ -135,6 +135,7 @@ void Operation::OfferPlaces() {
 }
 
 void Operation::Begin() {
+  const InvariantsAfter check(*this);
   const auto sends = [](const PlanStep& step) { return step.kind == PlanStep::Kind::kSend; };
   const std::vector<PlanStep>& steps = setup_.plan.steps;
   if (setup_.size > 1 && std::none_of(steps.begin(), steps.end(), sends)) SendHello();
@@ -154,6 +155,7 @@ void Operation::SendHello() {
 }
 
 void Operation::OnFrame(CollectiveFrame frame) {
+  const InvariantsAfter check(*this);
   if (stopped_ || done_ || frame.tag == kHelloTag) return;
   const auto found = receives_.find(ReceiveKey(frame.from, frame.tag));
   if (found == receives_.end()) {
@@ -389,6 +391,7 @@ bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) con
 }
 
 void Operation::Stop() {
+  const InvariantsAfter check(*this);
   stopped_ = true;
   ready_.clear();
   for (PeerQueue& queue : peers_) queue.waiting.clear();
@@ -399,6 +402,7 @@ void Operation::Stop() {
 }
 
 void Operation::Fail(const absl::Status& status) {
+  const InvariantsAfter check(*this);
   if (done_ || failed_) return;
   COHORT_CHECK(stopped_, "an operation stops before it fails");
   failed_ = true;
