@@ -17,6 +17,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// The least median of the lines of a header and its source. With less, a reader who follows one
+// thought opens too many files. The number of files has no limit: it grows with what the product
+// does, and the report tells it.
+constexpr size_t kPairLinesMin = 150;
+
 // The repository. Thread-compatible.
 class House : public ::testing::Test {
  protected:
@@ -71,6 +76,7 @@ TEST_F(House, HasNoCirclesAndNoCrowdedRooms) {
   EXPECT_THAT(measures.folder_circles, IsEmpty());
   EXPECT_THAT(measures.pair_circles, IsEmpty());
   EXPECT_THAT(measures.crowded_folders, IsEmpty());
+  EXPECT_GE(measures.median_pair_lines, kPairLinesMin);
 }
 
 // Rules 38 to 40 of docs/STYLE.md in numbers.
@@ -185,6 +191,7 @@ TEST(MeasureHouse, FindsCirclesOfFoldersAndPairs) {
   };
   EXPECT_THAT(measure("").folder_circles, IsEmpty());
   EXPECT_THAT(measure("").pair_circles, IsEmpty());
+  EXPECT_EQ(measure("\n\n").median_pair_lines, 2u) << "x has 2 lines, y has 2";
   const Measures circle = measure("#include \"worker/a/x.h\"\n");
   EXPECT_THAT(circle.folder_circles, ElementsAre("worker/a worker/b"));
   EXPECT_THAT(circle.pair_circles, ElementsAre("worker/a/x worker/b/y"));

@@ -104,6 +104,12 @@ Graph IncludesBetween(const std::vector<SourceFile>& files,
   return graph;
 }
 
+size_t MedianOf(std::vector<size_t> sizes) {
+  if (sizes.empty()) return 0;
+  std::sort(sizes.begin(), sizes.end());
+  return sizes[sizes.size() / 2];
+}
+
 // Returns "median / 90th percentile / largest".
 std::string Spread(std::vector<size_t> sizes) {
   if (sizes.empty()) return "none";
@@ -186,6 +192,7 @@ Measures MeasureHouse(const std::vector<SourceFile>& files) {
     comments.Add(file, measures);
   }
   for (const auto& [stem, lines] : pairs) pair_sizes.push_back(lines);
+  measures.median_pair_lines = MedianOf(pair_sizes);
   std::string crowd;
   for (const auto& [folder, names] : stems) {
     absl::StrAppend(&crowd, " ", folder, " ", names.size());
