@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/lint/rules.h"
 
 namespace cohort::lint {
@@ -117,7 +118,62 @@ bool Checks(const std::string& body, const std::string& type,
   return false;
 }
 
+// Classes with more than one source, each with the reason. The list may only shrink.
+const std::set<std::string>& ClassesInSeveralSources() {
+  static const auto* const names = new std::set<std::string>{
+      "Cluster",             // tasks and epochs; members: two files below 600 lines
+      "ClusterCoordinator",  // its calls; the making of its parts
+      "Scheduler",           // the state; calls of workers; restores and cuts
+      "VariableSlice"        // changes and slots are read from payloads, which the service knows
+  };
+  return *names;
+}
+
+// Returns whether the class is a service whose handlers have a file for each verb.
+bool IsServiceByVerb(const std::string& type, const std::set<std::string>& sources) {
+  return absl::EndsWith(type, "Service") &&
+         std::all_of(sources.begin(), sources.end(), [&](const std::string& path) {
+           return absl::StrContains(path, "/service_") || absl::EndsWith(path, "_service.cc");
+         });
+}
+
+// Returns the sources that define methods of each class that headers declare. A class that a source
+// defines belongs to that source.
+std::map<std::string, std::set<std::string>> SourcesOfClasses(
+    const std::vector<SourceFile>& files) {
+  static const std::regex local("\n(?:class|struct) (?:ABSL_\\w+ )?(\\w+)[^;{]*\\{");
+  std::map<std::string, std::set<std::string>> sources;
+  for (const SourceFile& file : files) {
+    if (!IsCpp(file) || IsHeader(file) || !IsProduct(file)) continue;
+    std::set<std::string> own;
+    for (auto match = std::sregex_iterator(file.code.begin(), file.code.end(), local);
+         match != std::sregex_iterator(); ++match) {
+      own.insert((*match)[1].str());
+    }
+    for (const auto& [name, body] : BodiesIn(file)) {
+      const std::string type = name.substr(0, name.find(':'));
+      if (own.count(type) == 0) sources[type].insert(file.path);
+    }
+  }
+  return sources;
+}
+
 }  // namespace
+
+Findings CheckSourcesOfClasses(const std::vector<SourceFile>& files) {
+  Findings findings;
+  std::set<std::string> exceptions = ClassesInSeveralSources();
+  for (const auto& [type, sources] : SourcesOfClasses(files)) {
+    if (sources.size() == 1 || IsServiceByVerb(type, sources)) continue;
+    if (exceptions.erase(type) > 0) continue;
+    findings.push_back(absl::StrCat(type, " has its methods in ", absl::StrJoin(sources, ", "),
+                                    ": a class has one source, or is a service by verb"));
+  }
+  for (const std::string& type : exceptions) {
+    findings.push_back(absl::StrCat("class_rules.cc: remove ", type, ", which has one source now"));
+  }
+  return findings;
+}
 
 Findings CheckInvariantsAfter(const std::vector<SourceFile>& files) {
   static const std::regex type("\nclass (?:ABSL_\\w+ )?(\\w+)[^;{]*\\{");

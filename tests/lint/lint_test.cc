@@ -70,6 +70,11 @@ TEST_F(House, WhatChangesAnObjectChecksItsInvariants) {
   EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
 }
 
+TEST_F(House, EveryClassHasOneSource) {
+  const Findings findings = CheckSourcesOfClasses(files_);
+  EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
+}
+
 TEST_F(House, HasNoCirclesAndNoCrowdedRooms) {
   const Measures measures = MeasureHouse(files_);
   std::cout << measures.report;
@@ -316,6 +321,27 @@ void Able::Move() {
   EXPECT_THAT(check("  strand_.Post([self] { self->Move(); });\n"), IsEmpty());
   EXPECT_THAT(check("  strand_.Post([self] { self->Has(1); });\n"),
               ElementsAre(HasSubstr("Able::Set")));
+}
+
+TEST(CheckSourcesOfClasses, AClassHasOneSourceOrIsAServiceByVerb) {
+  const auto check = [](const char* one, const char* other, const std::string& type) {
+    const std::string method =
+        absl::StrCat("\nabsl::StatusOr<", type, "::B> ", type, "::Get(int b) {\n  return b;\n}\n");
+    Findings findings = CheckSourcesOfClasses({MakeFile(one, method), MakeFile(other, method)});
+    EXPECT_THAT(findings.back(), HasSubstr("remove VariableSlice")) << "no file has its methods";
+    findings.resize(findings.size() - 4);  // the exceptions, all of which are unused here
+    return findings;
+  };
+  EXPECT_THAT(
+      check("worker/a.cc", "worker/a_more.cc", "A"),
+      ElementsAre(HasSubstr("A has its methods in worker/a.cc, worker/a_more.cc: a class")));
+  EXPECT_THAT(check("worker/a.cc", "tests/a.cc", "A"), IsEmpty());
+  EXPECT_THAT(check("worker/service_pull.cc", "worker/a_service.cc", "AService"), IsEmpty());
+  EXPECT_THAT(check("worker/service_pull.cc", "worker/more.cc", "AService"),
+              ElementsAre(HasSubstr("AService has")));
+  const SourceFile local = MakeFile("worker/b.cc", "\nclass B {\n};\n\nint B::Get() {\n}\n");
+  const SourceFile also = MakeFile("worker/c.cc", "\nclass B {\n};\n\nint B::Get() {\n}\n");
+  EXPECT_EQ(CheckSourcesOfClasses({local, also}).size(), 4u) << "each has a B of its own";
 }
 
 TEST(CheckTypeNames, ANameBelongsToOneType) {

@@ -43,6 +43,9 @@ Findings CheckComments(const SourceFile& file);
 // Rule 11 of STYLE.md: each public method of a class with CheckInvariants that changes the object
 // and is defined in a source has InvariantsAfter.
 Findings CheckInvariantsAfter(const std::vector<SourceFile>& files);
+// Rule 1 of STYLE.md: a class has one source, or is a service by verb. Exceptions are named beside
+// the rule.
+Findings CheckSourcesOfClasses(const std::vector<SourceFile>& files);
 // A type that others can name is defined once in the product: all of it is one namespace.
 Findings CheckTypeNames(const std::vector<SourceFile>& files);
 // Paths of one machine and hosts of package registries, in any text file.
