@@ -49,8 +49,7 @@ std::string AddCosine(const MetricSite& site) {
 std::string AddSquaredErrors(const MetricSite& site) {
   FormulaNodes& n = site.nodes;
   NodeValue squares = {n.Square(n.Sub(site.y_pred(), site.y_true())), site.in.y_pred.dims};
-  // Keras 3 first takes the mean over each example. Otherwise examples of longer batches would
-  // weigh more.
+  // Keras 3 first takes the mean over each example, unless each value has a weight of its own.
   if (site.spec.keras >= 3 && squares.rank() > 1) {
     std::vector<int64_t> axes;
     for (int64_t axis = 1; axis < squares.rank(); ++axis) axes.push_back(axis);

@@ -93,8 +93,8 @@ class Recurrent : public Layer {
       if (step.mask.empty()) {
         output = computed;
       } else {
-        // In a masked step, the states keep their values, and the output of the step before is
-        // repeated.
+        // In a masked step, the states keep their values. The output is that of the step before or,
+        // with `zeros`, zeros.
         const std::string other = zeros ? Zeros(form.output_size(), nodes) : output;
         output = nodes.Op("Where", {step.mask, computed, other});
         for (size_t i = 0; i < after.size(); ++i) {

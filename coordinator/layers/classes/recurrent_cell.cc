@@ -67,7 +67,7 @@ class KernelCell : public RecurrentCell {
     return site.Variable("bias");
   }
 
-  // Returns the previous output, after recurrent dropout.
+  // Returns the state as the products of a step take it: after recurrent dropout.
   static std::string Recurrent(const std::string& state, const CellSite& site, const Nodes& nodes) {
     return site.recurrent_factor.empty() ? state : nodes.Mul(state, site.recurrent_factor);
   }
