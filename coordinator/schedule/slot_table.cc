@@ -65,6 +65,20 @@ bool SlotTable::Serves(const GangMember& member) const {
   return slots != nullptr && slots->ready && slots->session == member.session;
 }
 
+absl::Time SlotTable::Hold(int worker, absl::Time now, absl::Duration silent) {
+  WorkerSlots& slots = slots_.at(worker);
+  slots.held = std::min(std::max(silent, 2 * slots.held), kHoldMax);
+  slots.hold_until = now + slots.held;
+  return slots.hold_until;
+}
+
+void SlotTable::CountDone(int worker) {
+  ++done_on_[worker];
+  if (const auto found = slots_.find(worker); found != slots_.end()) {
+    found->second.held = absl::ZeroDuration();
+  }
+}
+
 bool SlotTable::AnotherServes(int worker, absl::Time now) const {
   return std::any_of(slots_.begin(), slots_.end(), [&](const auto& slots) {
     return slots.first != worker && slots.second.ready && slots.second.hold_until <= now;

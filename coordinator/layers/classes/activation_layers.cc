@@ -14,7 +14,7 @@ namespace {
 class ActivationLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("activation");
     reader.ReadActivation(&activation_);
   }
@@ -38,7 +38,7 @@ class ActivationLayer : public SameTypeLayer {
 class ReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ObjectReader& config = reader.config;
     if (config.Given("max_value", false)) {
       double max_value = 0;
@@ -84,7 +84,7 @@ class LeakyReLU : public SameTypeLayer {
  public:
   // Keras 2 calls the slope alpha.
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.NumberOrOld("negative_slope", "alpha", {.min = 0}, &slope_);
   }
 
@@ -101,7 +101,7 @@ class LeakyReLU : public SameTypeLayer {
 class ELU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("alpha", {.min = 0}, &alpha_);
   }
 
@@ -118,7 +118,7 @@ class ELU : public SameTypeLayer {
 class ThresholdedReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("theta", {.min = 0}, &theta_);
   }
 
@@ -137,7 +137,7 @@ class ThresholdedReLU : public SameTypeLayer {
 class PReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.Weight("alpha", &alpha_);
     if (reader.config.Given("shared_axes", false)) {
       reader.config.Ints("shared_axes", {.min = 1, .max = kRankMax}, 1, &shared_axes_);
@@ -173,7 +173,7 @@ class PReLU : public SameTypeLayer {
 class SoftmaxLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 1,
                        &axes_);
     // If the mask hides a whole row, Keras up to 3.9 gives a uniform row, and later versions give

@@ -136,7 +136,7 @@ class Conv : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     config.Require("filters");
     config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);
@@ -199,7 +199,7 @@ class DepthwiseConv : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     if (kSeparable) {
       config.Require("filters");
@@ -292,7 +292,7 @@ class ConvTranspose : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     config.Require("filters");
     config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);

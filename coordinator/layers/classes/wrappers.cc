@@ -42,7 +42,7 @@ class Bidirectional : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadMergeMode(config);
     const json* const layer = config.Require("layer");
     const json* const backward = config.Find("backward_layer");
@@ -174,7 +174,7 @@ class Bidirectional : public Layer {
     for (const LayerValue& input : inputs) types.push_back(input.type);
     LayerPlan unused(/*seed=*/0);
     const std::vector<TensorType> outputs = *inner.layer->Plan({settings, types}, unused);
-    return inner.layer->Build({settings, inputs, outputs}, target);
+    return inner.Build({settings, inputs, outputs}, target);
   }
 
   static std::string Reversed(const std::string& x, int64_t steps, const Nodes& nodes) {
@@ -203,7 +203,7 @@ class Bidirectional : public Layer {
 class TimeDistributed : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     const json* const layer = reader.config.Require("layer");
     if (layer == nullptr) return;
     std::optional<LayerSpec> inner = ReadInner("layer", *layer, reader);
@@ -251,7 +251,7 @@ class TimeDistributed : public Layer {
     if (trains_by_step_ && target.mode == ModelMode::kTraining) {
       return BuildSteps(call, settings, types, target);
     }
-    std::vector<LayerValue> values = inner_.layer->Build({settings, {&input, 1}, types}, target);
+    std::vector<LayerValue> values = inner_.Build({settings, {&input, 1}, types}, target);
     for (size_t i = 0; i < values.size(); ++i) {
       values[i].type = types[i];
       const std::string value = ChannelsLast(values[i], nodes);
@@ -275,7 +275,7 @@ class TimeDistributed : public Layer {
       const Shape shape = StepShape(call.shape());
       LayerValue step{nodes.ReshapeExamples(nodes.Slice(x, 1, i, i + 1), shape)};
       step.type.shape = shape;
-      std::vector<LayerValue> values = inner_.layer->Build({settings, {&step, 1}, types}, target);
+      std::vector<LayerValue> values = inner_.Build({settings, {&step, 1}, types}, target);
       for (size_t k = 0; k < values.size(); ++k) {
         values[k].type = types[k];
         parts[k].push_back(nodes.Unsqueeze(ChannelsLast(values[k], nodes), 1));

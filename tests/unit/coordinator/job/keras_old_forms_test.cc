@@ -296,7 +296,7 @@ TEST(KeysThatAreNotNeutral, AreRefused) {
               HasSubstr("fn: is \"mine\""));
   EXPECT_TRUE(Parse(model(dense), Layer("Adam", {{"is_legacy_optimizer", true}})).ok());
   EXPECT_THAT(ErrorOf(Parse(model(Layer("Flatten", {{"dtype", "float16"}})))),
-              HasSubstr("not 'float32'"));
+              HasSubstr("policies 'float32', 'mixed_bfloat16'"));
   json own = dense;
   own["module"] = "my.layers";
   EXPECT_THAT(ErrorOf(Parse(model(own))),
