@@ -1,5 +1,8 @@
 #pragma once
 
+// The Executor of every daemon: threads that share one queue. Each task runs once, on any of the
+// threads; a Strand (strand.h) over the pool runs its tasks one after another.
+
 #include <deque>
 #include <string>
 #include <thread>

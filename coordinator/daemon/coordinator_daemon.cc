@@ -42,7 +42,7 @@ ExitCode CodeOf(const absl::Status& status) {
 }
 
 // Returns the error with the class `error_class`, unless it has a class already.
-absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) {
+absl::Status WithDefaultClass(const absl::Status& status, proto::ErrorClass error_class) {
   if (status.ok() || ClassOf(status) != proto::ERROR_CLASS_UNKNOWN) return status;
   proto::ErrorDetail detail;
   detail.set_error_class(error_class);
@@ -202,9 +202,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
-  RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
+  RETURN_IF_ERROR(WithDefaultClass(coordinator.status(), proto::CONFIGURATION));
   LetInterruptsReach(**coordinator);
-  const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
+  const absl::Status ready = WithDefaultClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
   absl::StatusOr<std::string> summary =
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
   bool interrupted = false;
@@ -304,7 +304,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
 absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& options) {
   const absl::Status usable = ProbeDirectory(world_.files, options_.state_directory);
   if (!usable.ok()) {
-    return OfClass(
+    return WithDefaultClass(
         Annotate(usable, "--state_dir: name a directory that can be made and written to"),
         proto::CONFIGURATION);
   }
@@ -324,7 +324,8 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
   // the user to mend: no new start would help.
   const bool misused =
       absl::IsNotFound(started.status()) || absl::IsPermissionDenied(started.status());
-  RETURN_IF_ERROR(OfClass(started.status(), misused ? proto::CONFIGURATION : proto::WORKER_LOST));
+  RETURN_IF_ERROR(
+      WithDefaultClass(started.status(), misused ? proto::CONFIGURATION : proto::WORKER_LOST));
   local_ = *std::move(started);
   {
     MutexLock lock(mutex_);

@@ -25,7 +25,8 @@ const KerasVersion& LayerReader::Keras() {
 void LayerReader::Name(std::string* out) {
   std::string name = *out;
   config.String("name", &name);
-  // Names become parts of variables' names and of checkpoint keys.
+  // Layer names become parts of variables' names and of checkpoint keys, so some characters are
+  // refused.
   const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
   });
@@ -96,7 +97,7 @@ void LayerReader::ReadActivation(const std::string& key, Activation* out) {
       config.errors().Add(place->path, UnknownName("activation", *name, names));
     } else {
       out->name = *name;
-      // Only this function differs by version.
+      // hard_sigmoid is the only function that differs by version.
       if (*name == "hard_sigmoid") out->keras = Keras();
     }
   }

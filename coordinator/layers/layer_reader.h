@@ -42,10 +42,10 @@ class LayerReader {
   void ReadActivation(const std::string& key, Activation* out);
   // Reads an initializer; leaves `out` unchanged if the key is absent.
   void Initializer(const char* key, KerasInitializerSpec* out);
-  // Reads how a weight begins, what it adds to the loss, and what becomes of it after an update:
-  // for "kernel" the keys kernel_initializer, kernel_regularizer and kernel_constraint.
+  // Reads the rules of a weight: for "kernel", the keys kernel_initializer, kernel_regularizer and
+  // kernel_constraint.
   void Weight(const std::string& name, WeightRules* out);
-  // Reads a regularizer. Nothing is recorded for one that adds nothing.
+  // Reads a regularizer. One that adds nothing is not recorded.
   void Regularizer(const std::string& key, RegularizerSpec* out);
   // Reads the extents of a window along each of `out`'s axes: a list, or one number for all of
   // them.
@@ -60,8 +60,7 @@ class LayerReader {
   // of these names, except for a table, where the key `input_dim` counts rows.
   enum class InputDim { kShape, kRows };
   std::optional<std::vector<int64_t>> ExampleShape(InputDim input_dim);
-  // Accepts only an absent key or null for each of these keys of Keras's form, which are not
-  // supported.
+  // Accepts each of these keys only if it is absent or null, because Cohort does not support them.
   void OnlyNull(std::initializer_list<const char*> keys);
 
   ObjectReader& config;

@@ -24,7 +24,8 @@ constexpr ReductionName kReductions[] = {
 };
 
 void ReadReduction(ObjectReader& config, LossReduction& reduction) {
-  // Job files of earlier versions had no such key: their fingerprints must stay (ConfigKey).
+  // The default is not recorded, because job files of earlier versions had no such key, and their
+  // fingerprints must stay the same (ConfigKey).
   if (config.recording() && reduction == LossReduction::kSumOverBatchSize) return;
   std::vector<std::string> names;
   std::string name;
@@ -50,8 +51,8 @@ const LossRow* FindRow(const ClassForm& form, const JsonPlace& place) {
   return nullptr;
 }
 
-// Reads or records `fn`, the name of a function: Keras 2 writes it, so it says whose formula
-// counts.
+// Reads or records `fn`, the name of a function. Only Keras 2 writes this key, so it also tells the
+// version.
 void ReadFunctionName(ObjectReader& config, const LossRow& row, bool is_known, int& keras) {
   std::string name = row.names.front();
   if (config.recording()) {
@@ -85,7 +86,8 @@ bool ReadLoss(const JsonPlace& place, int keras, LossSpec& spec) {
   config.Finish();
   const std::string wrong = row->check == nullptr ? "" : row->check(spec.config);
   if (!wrong.empty()) place.errors.Add(place.path, wrong);
-  // Where both versions compute the same, which one wrote the file must not make another job of it.
+  // The version is recorded only if it matters, because it would make another job of the same
+  // training.
   if (!row->differs_by_version) spec.keras = kKerasOtherwise;
   return true;
 }

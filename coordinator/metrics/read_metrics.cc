@@ -20,9 +20,9 @@ bool HasKey(const MetricRow& row, absl::string_view key) {
                      [&](const ConfigKey& one) { return one.name == key; });
 }
 
-// Returns the function of a MeanMetricWrapper, as which Keras 2 writes a metric that compile() was
-// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}.
-// Returns the name of any other class as it is.
+// Returns the class's name. For a MeanMetricWrapper returns the name of its function: Keras 2
+// writes a metric that compile() got by a name as {"class_name": "MeanMetricWrapper", "config":
+// {"fn": "binary_accuracy"}}.
 std::string NameIn(const ClassForm& form) {
   const bool is_wrapper = form.class_name == "MeanMetricWrapper" && form.config != nullptr &&
                           form.config->is_object() && form.config->contains("fn");
@@ -59,7 +59,7 @@ void ReadFields(ObjectReader& config, const MetricRow& row, int keras, MetricSpe
                       absl::StrCat("is ", JsonExcerpt(function), ", which is not the function of ",
                                    row.class_name, "; leave it out"));
     }
-    // Keras 2 writes the function, so its formula counts.
+    // Only Keras 2 writes a function here, so the formula of Keras 2 counts.
     if (keras == 0) spec.keras = 2;
   }
   ReadConfigKeys(config, row.keys, spec.config);
@@ -67,8 +67,9 @@ void ReadFields(ObjectReader& config, const MetricRow& row, int keras, MetricSpe
   config.Finish();
 }
 
-// Returns the name under which a metric is reported that the file gives by a name alone: as in
-// Keras, "mae" stays "mae". The name of a class, "AUC", stays in Keras 3 and is "auc" in Keras 2.
+// Returns the name under which a metric is reported that the file gives as a name only. As in
+// Keras, "mae" stays "mae"; the name of a class, "AUC", stays in Keras 3 and becomes "auc" in Keras
+// 2.
 std::string NameOf(const MetricRow& row, const std::string& given, int keras) {
   const bool is_name = std::find(row.names.begin(), row.names.end(), given) != row.names.end();
   return is_name || keras >= 3 ? given : row.names.front();
@@ -97,7 +98,7 @@ ordered_json ToJson(const MetricSpec& metric, JsonErrors& errors) {
   const bool is_default = metric.config == ClassConfig::Default(row.keys) &&
                           metric.keras == kKerasOtherwise &&
                           FindMetricFunction(metric.name) == &row;
-  // The name alone is enough for a metric with Keras's defaults.
+  // A metric with Keras's defaults is written as its name.
   if (is_default) return metric.name;
   ordered_json form;
   const ClassForm recorded{{"", errors, nullptr, &form}, row.class_name, nullptr, ""};

@@ -15,7 +15,7 @@ std::string PathOf(const CallSettings& outer, const std::string& name) {
   return outer.layer.empty() ? name : absl::StrCat(outer.layer, "/", name);
 }
 
-// Returns what a call is beside its tensors.
+// Returns the settings of a call, from the layer, the call and the call of the model around it.
 CallSettings SettingsOf(const ModelSpec& model, const LayerCall& call, const CallSettings& outer) {
   const LayerSpec& layer = model.layers[call.layer];
   CallSettings settings{.layer = PathOf(outer, layer.name), .position = outer.position};
@@ -29,7 +29,7 @@ bool IsMask(const CallInput& input) {
   return input.argument == "mask" || absl::StartsWith(input.argument, "mask.");
 }
 
-// Returns the number of the input whose mask a tensor is.
+// Returns the number of the input that the given mask belongs to.
 size_t MaskedInput(const CallInput& mask) {
   size_t number = 0;
   const bool is_one_of_list = absl::StartsWith(mask.argument, "mask.");
@@ -91,8 +91,8 @@ absl::StatusOr<std::vector<TensorType>> PlanLayer(const LayerSpec& layer, const 
   std::vector<TensorType> inputs;
   CallSettings without_masks = settings;
   for (size_t i = 0; i < types.size(); ++i) {
-    // Lookups and nested models say themselves what they read; every other layer computes with the
-    // values of its inputs.
+    // Notes the columns whose values the call reads. Lookups and nested models note theirs
+    // themselves.
     const LayerKind kind = layer.type->kind;
     if (types[i].column >= 0 && kind != LayerKind::kLookup && kind != LayerKind::kModel) {
       plan.UseColumn(types[i].column);
@@ -113,7 +113,8 @@ absl::StatusOr<std::vector<TensorType>> PlanLayer(const LayerSpec& layer, const 
   return outputs;
 }
 
-// Returns the inputs of a call without its masks, which the inputs then have.
+// Returns the inputs of a call. Inputs that are masks are removed, and become the masks of other
+// inputs.
 std::vector<LayerValue> WithMasks(const LayerCall& call, const CallTensors<LayerValue>& tensors,
                                   CallSettings& settings) {
   std::vector<LayerValue> inputs;
@@ -130,7 +131,7 @@ std::vector<LayerValue> WithMasks(const LayerCall& call, const CallTensors<Layer
   return inputs;
 }
 
-// Adds what the output of a layer adds to the loss.
+// Adds the penalty that a layer has for its output.
 void AddActivityPenalty(const LayerSpec& layer, const LayerValue& output, LayerTarget& target) {
   if (layer.activity.is_none() || target.mode == ModelMode::kPrediction) return;
   const Nodes nodes(target.graph);
@@ -150,7 +151,7 @@ std::vector<LayerValue> BuildLayer(const LayerSpec& layer, const CallSettings& s
   types.reserve(inputs.size());
   for (const LayerValue& input : inputs) types.push_back(input.type);
   LayerPlan unused(/*seed=*/0);
-  // The types were accepted when the model was planned.
+  // Plan cannot fail here, because these types were accepted when the model was planned.
   const std::vector<TensorType> outputs = *layer.layer->Plan({settings, types}, unused);
   std::vector<LayerValue> values = layer.Build({settings, inputs, outputs}, target);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -213,7 +214,7 @@ std::vector<LayerValue> BuildCalls(const ModelSpec& model, const CallSettings& o
       tensors.Set(i, {tensors.InputOf(i)});
       continue;
     }
-    // A call with `training` computes as it says in every program.
+    // A call with `training` true or false computes in that mode in every program.
     LayerTarget called = target;
     if (call.training) {
       const ModelMode otherwise =

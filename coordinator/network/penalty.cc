@@ -5,7 +5,8 @@
 namespace cohort {
 namespace {
 
-// Computes factor / (n (n - 1)) * sum of |cos| of each two of the n rows or columns.
+// Computes factor / (n (n - 1)) * sum |cos|, over the angles between each two of the n rows or
+// columns.
 std::string AddOrthogonal(const RegularizerSpec& spec, const std::string& x, const Shape& shape,
                           const Nodes& nodes) {
   const int64_t axis = spec.columns ? 0 : 1;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What regularizers add to the loss, as nodes of a graph.
+// The penalties of regularizers, as nodes of a graph.
 
 #include <string>
 

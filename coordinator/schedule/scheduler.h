@@ -168,8 +168,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   Scheduler(Clock& clock, Options options);
 
   // A change of the scheduler's state. The lock is held as long as this object lives. The
-  // destructor does what the change has made possible (Pump), releases the lock, and then runs the
-  // effects. Thread-compatible.
+  // destructor does what the change has made possible (Pump), checks the invariants, releases the
+  // lock, and then runs the effects. Thread-compatible.
   class ABSL_SCOPED_LOCKABLE Change {
    public:
     explicit Change(Scheduler& scheduler) ABSL_EXCLUSIVE_LOCK_FUNCTION(scheduler.mutex_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/invariants.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
@@ -492,6 +493,7 @@ void Scheduler::InStep(int worker, uint64_t incarnation) {
 
 void Scheduler::JoinGangs(int worker) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   if (options_.gang_size > 1) gangs_.Join(worker);
 }
 

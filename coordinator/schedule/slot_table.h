@@ -61,7 +61,7 @@ class SlotTable {
   bool Attach(int worker, const proto::TaskRef& task, const std::string& address,
               std::shared_ptr<Channel> channel);
   // Stops giving closures to the worker until Attach is called for it again.
-  void Detach(int worker) { lanes_.at(worker).ready = false; }
+  void Detach(int worker) { slots_.at(worker).ready = false; }
   // Forgets all workers, because all runs were taken back. A worker is in the table again after its
   // next Attach. Workers that are being removed stay until TakeDrained.
   void Clear();
@@ -73,7 +73,7 @@ class SlotTable {
 
   // Returns the worker's slots, or nullptr if the worker is not in the table.
   const WorkerSlots* Find(int worker) const;
-  const std::map<int, WorkerSlots>& all() const { return lanes_; }
+  const std::map<int, WorkerSlots>& all() const { return slots_; }
   // Returns whether the member's worker still serves in the session in which the member's run
   // began.
   bool Serves(const GangMember& member) const;
@@ -94,7 +94,7 @@ class SlotTable {
   // closure of a barrier could in turn wait for this worker. Returns the end of the hold.
   absl::Time Hold(int worker, absl::Time now, absl::Duration silent);
   // Stops giving closures to the worker until the time `until`.
-  void HoldUntil(int worker, absl::Time until) { lanes_.at(worker).hold_until = until; }
+  void HoldUntil(int worker, absl::Time until) { slots_.at(worker).hold_until = until; }
 
   bool HasResource(int worker, const std::string& key) const;
   // Note that the member's process was given a resource, or has lost all its resources. Both
@@ -109,7 +109,7 @@ class SlotTable {
 
  private:
   const int slots_of_each_;
-  std::map<int, WorkerSlots> lanes_;
+  std::map<int, WorkerSlots> slots_;
   std::map<int, uint64_t> done_on_;  // number of closures done on each worker that has ever served
   int last_ = -1;                    // worker that was chosen last
   uint64_t last_session_ = 0;

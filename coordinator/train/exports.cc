@@ -30,7 +30,7 @@ std::vector<std::string> NamesIn(absl::Span<const WeightGroup> groups) {
   return names;
 }
 
-// Writes the files of one job. Thread-compatible.
+// Writes the exported files of one job. Thread-compatible.
 class Writer {
  public:
   Writer(FileSystem& files, const JobSpec& job, const ExportedModel& model,

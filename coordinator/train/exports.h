@@ -19,10 +19,11 @@
 
 namespace cohort {
 
-// What the files are made of.
+// The content of the exported files.
 struct ExportedModel {
   const proto::Program& predict;
-  std::vector<std::string> variables;  // names, those of one layer in the layer's order
+  // Names of the variables; those of one layer are in its order.
+  std::vector<std::string> variables;
 };
 
 // Checks that the model can be exported. Errors: those of PlanOnnxExport, KerasWeightGroups and

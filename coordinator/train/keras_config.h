@@ -1,8 +1,8 @@
 #pragma once
 
-// The configuration of a model for a .keras archive. What Keras wrote goes back as it came, for the
-// Keras that wrote it, and a model that a person wrote goes out for Keras 3. The arguments of
-// compile() are those of the job (keras_compile.h), or stay out.
+// The model's configuration in a .keras archive. A model that Keras wrote goes back unchanged, for
+// the version of Keras that wrote it. A model that a person wrote is written for Keras 3. The
+// arguments of compile() are those of the job (keras_compile.h), or are left out.
 
 #include <string>
 

@@ -13,8 +13,8 @@ namespace {
 
 using Groups = std::vector<std::vector<KerasSlot>>;
 
-// Returns the slots that Keras gives the optimizer itself. It leaves out those that only some
-// configurations have, as our rules do.
+// Returns the slots that Keras gives to the optimizer, without those of gradient accumulation and
+// moving averages. Slots that only some configurations have are left out if the rule lacks them.
 std::optional<Groups> OwnSlotsOf(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   const auto has = [&](const char* name) { return ParameterOf(rule, name) > 0; };
@@ -72,7 +72,7 @@ KerasSlot KerasMomentumOfSgd() {
 std::optional<Groups> KerasSlotsOf(const proto::UpdateRule& rule) {
   std::optional<Groups> groups = OwnSlotsOf(rule);
   if (!groups.has_value()) return std::nullopt;
-  // Keras makes the moving averages first, then the sums of gradients.
+  // Keras creates the moving averages first, and then the sums of gradients.
   Groups before;
   if (ParameterOf(rule, "use_ema") > 0) {
     constexpr char kAverages[] = "_model_variables_moving_average";
@@ -87,7 +87,7 @@ std::optional<Groups> KerasSlotsOf(const proto::UpdateRule& rule) {
 }
 
 std::string OpOfKerasOptimizer(absl::string_view name) {
-  // Keras numbers the names of one class: "adam", "adam_1".
+  // Keras numbers optimizers of one class: "adam", "adam_1".
   const size_t number = name.find_last_not_of("0123456789");
   if (number != absl::string_view::npos && number + 1 < name.size() && name[number] == '_') {
     name = name.substr(0, number);

@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A part of a layer that has variables: its name among the names of variables, and the attributes
-// of Keras 2 and 3 after which its group is named.
+// A part of a layer that has variables: the part's name in the names of variables, and the names of
+// the attributes of Keras 2 and 3 by which the part's group is named.
 struct LayerPart {
   absl::string_view layer;
   absl::string_view name;
@@ -44,8 +44,8 @@ constexpr LayerPart kParts[] = {
     {"GRU", "gru_cell", "cell", "cell"},
 };
 
-// The keys of a wrapper's config that hold layers, and the attributes that the groups are named
-// after.
+// A key of a wrapper's config that holds a layer, and the name of the attribute by which the
+// layer's group is named.
 struct InnerLayer {
   absl::string_view wrapper;
   const char* key;
@@ -273,7 +273,7 @@ class GroupCollector {
     }
   }
 
-  // Adds a layer and everything in it. Layers lie in at most as many others as their reader allows.
+  // Adds a layer and all layers and parts in it. The reader of layers has limited their depth.
   void AddLayer(const ordered_json& layer, const Where& where, const std::string& around) {
     const std::string type = TextIn(layer, "class_name");
     const ordered_json& config = layer.at("config");
@@ -293,7 +293,7 @@ class GroupCollector {
     for (const LayerPart& part : kParts) {
       const std::string owner = Joined(layer, part.name);
       if (part.layer != type || !by_owner_.contains(owner)) continue;
-      // The names of Keras 2 are those of the object graph.
+      // Keras 2 uses the same names in the object graph.
       Where inside = where.Inside(part.keras2);
       if (!is_keras2_) inside.path = Joined(where.path, part.keras3);
       // The parts of attentions are EinsumDense, those of RNNs cells.
@@ -302,8 +302,8 @@ class GroupCollector {
     }
   }
 
-  // Adds the cell of an RNN, or the cells of StackedRNNCells, whose groups count by classes as
-  // those of layers do.
+  // Adds the cell of an RNN. The cells of StackedRNNCells have groups that are numbered by class,
+  // like those of layers.
   void AddCell(const ordered_json& cell, const Where& where, const std::string& around) {
     const ordered_json& config = cell.at("config");
     const std::string owner = Joined(around, TextIn(config, "name"));

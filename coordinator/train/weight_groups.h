@@ -17,7 +17,7 @@ namespace cohort {
 
 // A group, with the names of its own variables in the order of their numbers.
 struct WeightGroup {
-  std::string path;  // empty: the model itself
+  std::string path;  // path of the group; "": the model itself
   std::string name;  // the layer's name; empty in files of Keras 2, which have none
   std::vector<std::string> variables;
   // The way to the layer in Keras 2's object graph of the model (tracked_checkpoint.h):

@@ -1,5 +1,7 @@
 #pragma once
 
+// A wrapper that ends the calls of a transport before the transport's user is destroyed.
+
 #include <memory>
 
 #include "common/wire/transport.h"

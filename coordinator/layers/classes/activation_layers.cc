@@ -33,7 +33,8 @@ class ActivationLayer : public SameTypeLayer {
   Activation activation_;
 };
 
-// ReLU: max_value from there on, x above the threshold, and below a line through the threshold.
+// ReLU with bounds: x above `threshold`, at most `max_value`, and below the threshold a line of
+// slope `negative_slope` through the threshold.
 class ReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
@@ -51,7 +52,7 @@ class ReLU : public SameTypeLayer {
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
     const LayerValue& x = call.input();
-    // Keras computes a mere slope by leaky_relu, whose gradient at 0 is the slope.
+    // If only a slope is given, Keras computes leaky_relu, whose gradient at 0 is the slope.
     if (threshold_ == 0 && !max_value_ && negative_slope_ > 0) {
       return {{target.graph.Op("LeakyRelu", {x.value},
                                {FloatAttribute("alpha", static_cast<float>(negative_slope_))}),
@@ -131,7 +132,8 @@ class ThresholdedReLU : public SameTypeLayer {
   double theta_ = 1;
 };
 
-// A line below 0 whose slope is learned for each element, or shared along axes.
+// ReLU whose slope below 0 is trained: a slope for each element, or one that elements along some
+// axes share.
 class PReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
@@ -166,14 +168,16 @@ class PReLU : public SameTypeLayer {
   std::vector<int64_t> shared_axes_;
 };
 
-// The softmax along one axis or several. Its mask is an argument: what it hides counts as nothing.
+// Softmax along one axis or several. Elements that the mask, which is an argument of the call,
+// hides have no weight in the sum.
 class SoftmaxLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
     reader.FloatPolicy();
     reader.config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 1,
                        &axes_);
-    // A row that the mask hides whole is uniform up to Keras 3.9, and 0 from then on.
+    // If the mask hides a whole row, Keras up to 3.9 gives a uniform row, and later versions give
+    // zeros.
     if (reader.Keras() >= KerasVersion{3, 10}) hidden_rows_are_zero_ = true;
   }
 

@@ -15,9 +15,9 @@
 namespace cohort {
 namespace {
 
-constexpr double kHidden = -1e9;  // what Keras adds to the score of what a mask hides
+constexpr double kHidden = -1e9;  // the number that Keras adds to the score of a hidden key
 
-// Returns the first input that one of the arguments takes, or null.
+// Returns the input of the call that is passed under one of these argument names, or null.
 const LayerValue* FindInput(const BuiltCall& call, std::initializer_list<const char*> arguments) {
   for (const char* argument : arguments) {
     const std::vector<size_t> found = call.settings.Inputs(argument);
@@ -34,7 +34,8 @@ const TensorType* FindType(const PlannedCall& call, std::initializer_list<const 
   return nullptr;
 }
 
-// Returns a float32 constant [queries,keys] with 1 where a query may see a key that is not later.
+// Returns a float32 constant [queries,keys] with 1 where the key's step is not later than the
+// query's.
 std::string CausalMask(int64_t queries, int64_t keys, const Nodes& nodes) {
   std::vector<float> seen(static_cast<size_t>(queries * keys), 0);
   for (int64_t i = 0; i < queries; ++i) {
@@ -56,7 +57,7 @@ std::string WindowMask(int64_t queries, int64_t keys, int64_t window, const Node
   return nodes.Floats(seen, Shape({queries, keys}));
 }
 
-// Multiplies two masks of float32, of which either may be missing.
+// Multiplies two float32 masks. Either may be "" (no mask), and the other is then the result.
 std::string Both(const std::string& a, const std::string& b, const Nodes& nodes) {
   if (a.empty()) return b;
   return b.empty() ? a : nodes.Mul(a, b);
@@ -72,14 +73,15 @@ std::string Hide(const std::string& scores, const std::string& seen, const Nodes
   return nodes.Add(scores, nodes.Mul(hidden, nodes.Number(kHidden)));
 }
 
-// Takes a number in the place of each hidden score, so that hidden scores have no gradient.
+// Replaces each hidden score by the same number, so that hidden scores have no gradient.
 std::string Replace(const std::string& scores, const std::string& seen, const Nodes& nodes) {
   if (seen.empty()) return scores;
   constexpr double kLowest = -0.7 * 3.4028234663852886e38;  // Keras 3's number for float32
   return nodes.Op("Where", {nodes.Cast(seen, DType::kBool), scores, nodes.Number(kLowest)});
 }
 
-// An input of heads, cut into what is attended over and what only repeats the attention.
+// An input with heads. Its dimensions are split into leading ones, over which attention is
+// repeated, and attended ones.
 struct HeadInput {
   const LayerValue* value;
   std::vector<int64_t> leading;   // dimensions before those attended over
@@ -137,8 +139,8 @@ class HeadsAttention : public Layer {
     const std::string values = Heads(call, "value", v, kv_heads_, value_dim_, nodes);
     const std::string seen = Seen(call, q, k, value, named_key, nodes);
     const std::string scores = nodes.Op("MatMul", {queries, nodes.Transpose(keys, {0, 1, 3, 2})});
-    // Keras from 3.10 on gives nothing to a query that may see no key, if it computes the scores
-    // itself, and not by dot_product_attention().
+    // Keras from 3.10 on gives zeros to a query that may see no key, if Keras computes the scores
+    // itself and does not call dot_product_attention().
     const bool is_plain = !gives_scores && dropout_ == 0 && call.shape().rank() == 2;
     const bool replaces = hidden_rows_are_zero_ && is_plain;
     std::string weights =
@@ -180,7 +182,8 @@ class HeadsAttention : public Layer {
     config.Bool("use_bias", &use_bias_);
     reader.Weight("kernel", &kernel_);
     reader.Weight("bias", &bias_);
-    // Written only where they are given, so that the text of other layers stays as it is.
+    // These keys are recorded only if the file gives them, so that the record of other layers stays
+    // as it is.
     if (config.Given("use_gate", use_gate_)) ReadGate(config);
     config.OptionalInt("sliding_window", {.min = 1, .max = kDimMax}, &sliding_window_);
     config.Ignore("seed");
@@ -190,10 +193,10 @@ class HeadsAttention : public Layer {
   }
 
   int64_t heads_ = 1;
-  int64_t kv_heads_ = 1;  // heads of keys and values, each for as many heads of queries
+  int64_t kv_heads_ = 1;  // heads of keys and values; each serves as many heads of queries
   int64_t key_dim_ = 1;
   int64_t value_dim_ = 1;
-  std::vector<int64_t> output_dims_ = {};     // empty: the last dimension of the query
+  std::vector<int64_t> output_dims_ = {};     // empty: the query's last dimension
   std::vector<int64_t> attention_axes_ = {};  // empty: all between the batch and the last
 
  private:
@@ -308,8 +311,8 @@ class HeadsAttention : public Layer {
     return nodes.Transpose(y, {0, 2, 1, 3});
   }
 
-  // Returns what each query may see, float32 and broadcast to [N,heads,queries,keys], or "" for
-  // all.
+  // Returns the mask of the keys that each query may see, float32 and broadcast to
+  // [N,heads,queries,keys]; "" if every query sees all keys.
   std::string Seen(const BuiltCall& call, const HeadInput& q, const HeadInput& k,
                    const LayerValue* value, const LayerValue* key, const Nodes& nodes) const {
     const auto marks = [&](const std::string& mask, std::vector<int64_t> dims) {
@@ -341,7 +344,8 @@ class HeadsAttention : public Layer {
 
   double dropout_ = 0;
   bool use_bias_ = true;
-  bool use_gate_ = false;  // true: the query has a factor for each number of each head
+  // True: each element of each head's output is multiplied by a gate of the query.
+  bool use_gate_ = false;
   std::optional<int64_t> sliding_window_;
   bool hidden_rows_are_zero_ = false;
   WeightRules kernel_{{.class_name = "GlorotUniform"}};
@@ -394,7 +398,8 @@ class GroupedQueryAttention : public HeadsAttention {
   }
 };
 
-// Compares queries [N,queries,size] with keys [N,keys,size], by a product or by the sum of tanh.
+// Scores of queries [N,queries,size] and keys [N,keys,size]: the scalar product, or (kAdditive) the
+// sum of tanh(query + key).
 template <bool kAdditive>
 class PlainAttention : public Layer {
  public:
@@ -459,7 +464,7 @@ class PlainAttention : public Layer {
       weights = nodes.Mul(weights, nodes.DropoutFactor(weights, dropout_));
     }
     std::string y = nodes.Op("MatMul", {weights, v});
-    // A query that does not count gives 0.
+    // A query that its mask hides gives zeros.
     if (const std::string& mask = call.input().mask; !mask.empty()) {
       y = nodes.Mul(y, nodes.Unsqueeze(nodes.Cast(mask, DType::kFloat32), 2));
     }

@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<int64_t>> AxesOf(const std::vector<int64_t>& axes,
   return found;
 }
 
-// Returns the shape of a weight that has the sizes of these axes.
+// Returns the shape of a weight that has one number for each combination of positions along these
+// axes.
 Shape WeightShape(const std::vector<int64_t>& axes, const Shape& shape) {
   std::vector<int64_t> dims;
   dims.reserve(axes.size());
@@ -84,7 +85,7 @@ class LayerNormalization : public SameTypeLayer {
     const std::string x = ChannelsLast(call.input(), nodes);
     const std::string distance = nodes.Sub(x, nodes.Reduce("ReduceMean", x, axes));
     const std::string variance = nodes.Reduce("ReduceMean", nodes.Mul(distance, distance), axes);
-    // rms_scaling divides by the deviation, and leaves the mean.
+    // With rms_scaling, Keras divides by the deviation without subtracting the mean.
     std::string y = nodes.Mul(rms_scaling_ ? x : distance, InverseRoot(variance, epsilon_, nodes));
     const auto weight = [&](const char* name) {
       return Spread(call.Variable(name), axes, call.shape(), nodes);

@@ -43,7 +43,7 @@ bool MergesChannelsFirst(absl::Span<const LayerValue> inputs) {
                      [rank](const LayerValue& input) { return input.type.shape.rank() == rank; });
 }
 
-// Gives the shape more dimensions of 1 at its front, behind the batch.
+// Inserts dimensions of 1 behind the batch, until the shape has this rank.
 Shape Widened(const Shape& shape, int rank) {
   std::vector<int64_t> dims(static_cast<size_t>(rank - shape.rank()), 1);
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -52,7 +52,8 @@ Shape Widened(const Shape& shape, int rank) {
 
 enum class MergeKind { kAdd, kSubtract, kMultiply, kAverage, kMaximum, kMinimum };
 
-// Merges inputs element by element. Shapes broadcast; missing dimensions are put behind the batch.
+// Merges inputs element by element. Shapes broadcast; a shape with fewer dimensions gets dimensions
+// of 1 behind the batch.
 template <MergeKind kKind>
 class Merge : public Layer {
  public:
@@ -201,7 +202,8 @@ class Concatenate : public Layer {
     return axis == rank - 1 ? 1 : axis + 2;
   }
 
-  // An input without a mask counts whole. Masks of steps that are joined are joined, too.
+  // Returns the mask of the joined inputs. An input without a mask counts as not masked. If steps
+  // are joined, so are their masks.
   std::string MaskOf(const BuiltCall& call, const Nodes& nodes) const {
     const std::vector<std::string> given = MasksOf(call);
     if (given.empty()) return "";
@@ -220,7 +222,7 @@ class Concatenate : public Layer {
     return joins_steps ? nodes.Concat(masks, 1) : Joined(masks, is_keras2_, nodes);
   }
 
-  // Returns the axes behind the steps.
+  // Returns the numbers of the axes behind the steps.
   static std::vector<int64_t> Behind(int rank) {
     std::vector<int64_t> axes(static_cast<size_t>(rank) - 1);
     std::iota(axes.begin(), axes.end(), 2);

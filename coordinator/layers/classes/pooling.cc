@@ -18,7 +18,7 @@ class Pooling : public Layer {
     reader.FloatPolicy();
     reader.DataFormat(&layout_.channels_first);
     reader.Extents("pool_size", &window_.extents);
-    // Without strides the windows of a pooling layer lie side by side.
+    // Without the key `strides`, the windows lie side by side.
     window_.strides = window_.extents;
     reader.Extents("strides", &window_.strides);
     reader.Padding(&window_.same_padding);

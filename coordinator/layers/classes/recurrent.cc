@@ -23,8 +23,8 @@ constexpr int64_t kStepsMax = 2048;
 
 class Recurrent : public Layer {
  public:
-  // Makes a layer with the cell of its class, under Keras's name: "LSTM" has an "lstm_cell". An RNN
-  // reads its cell.
+  // Makes a layer whose cell has the class's name in Keras: an "LSTM" has an "lstm_cell". An RNN
+  // reads its cell from the config.
   explicit Recurrent(const std::string& class_name)
       : cell_(MakeCell(class_name)),
         cell_name_(class_name == "SimpleRNN" ? "simple_rnn_cell"
@@ -90,7 +90,7 @@ class Recurrent : public Layer {
 
  private:
   struct Step {
-    std::string inputs;  // what the cell computes from the inputs alone
+    std::string inputs;  // the part of the step that depends on its inputs alone
     std::string mask;    // bool [N,1]; empty: the step counts
   };
 
@@ -195,7 +195,8 @@ class Recurrent : public Layer {
       if (step.mask.empty()) {
         output = computed;
       } else {
-        // A step that does not count keeps the states, and repeats the output.
+        // In a masked step, the states keep their values. The output is that of the step before or,
+        // with `zeros`, zeros.
         const std::string other = zeros ? Zeros(form.output_size(), nodes) : output;
         output = nodes.Op("Where", {step.mask, computed, other});
         for (size_t i = 0; i < after.size(); ++i) {

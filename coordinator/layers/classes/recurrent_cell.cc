@@ -67,7 +67,7 @@ struct OnnxForm {
   bool linear_before_reset = false;
 };
 
-// What the three cells have in common.
+// Base of the three cells with kernels: SimpleRNN, LSTM and GRU.
 class KernelCell : public RecurrentCell {
  public:
   // `gates` is the number of parts of the kernels.
@@ -153,7 +153,7 @@ class KernelCell : public RecurrentCell {
     return nodes.Reshape(nodes.Concat({bias, none}, 0), {1, 2 * size});
   }
 
-  // Returns the output that takes part in the next step's products.
+  // Returns the state as the products of a step take it: after recurrent dropout.
   static std::string Recurrent(const std::string& state, const CellSite& site, const Nodes& nodes) {
     return site.recurrent_factor.empty() ? state : nodes.Mul(state, site.recurrent_factor);
   }
@@ -256,7 +256,7 @@ class LSTMCell : public KernelCell {
                         LayerPlan& plan) const override {
     ASSIGN_OR_RETURN(VariableSpec* const variable,
                      plan.Add(call, path, Shape({4 * units()}), bias()));
-    // The forget gates begin open.
+    // With unit_forget_bias, the bias of the forget gate begins at 1.
     if (unit_forget_bias_ && bias().initializer.class_name == "Zeros") {
       variable->initializer.set_op("ones_between");
       variable->initializer.set_a(static_cast<double>(units()));
@@ -282,7 +282,7 @@ class GRUCell : public KernelCell {
   void Read(LayerReader& reader) override {
     KernelCell::Read(reader);
     reader.ReadActivation("recurrent_activation", &recurrent_activation_);
-    // Keras before 2.1 had no such key, and computed the other form.
+    // Keras before 2.1 had no key `reset_after`, and computed the form that the value false means.
     if (reader.Keras() < KerasVersion{2, 1}) reset_after_ = false;
     reader.config.Bool("reset_after", &reset_after_);
   }
@@ -336,7 +336,7 @@ class GRUCell : public KernelCell {
   }
 
  private:
-  // Returns the bias of the inputs, row 0, or that of the recurrent inputs, row 1.
+  // Returns row `row` of the bias: 0 for the inputs, 1 for the recurrent inputs.
   std::string BiasRow(int64_t row, const CellSite& site, const Nodes& nodes) const {
     return nodes.Reshape(nodes.Slice(site.Variable("bias"), 0, row, row + 1), {3 * units()});
   }
@@ -345,7 +345,7 @@ class GRUCell : public KernelCell {
   bool reset_after_ = true;
 };
 
-// Cells of which each takes the output of the one before.
+// A stack of cells, each of which takes the output of the cell before.
 class StackedCells : public RecurrentCell {
  public:
   void Read(LayerReader& reader) override {

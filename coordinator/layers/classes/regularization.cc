@@ -14,7 +14,7 @@ namespace {
 
 constexpr NumberRange kRates = {.min = 0, .max = 1, .max_excluded = true};
 
-// Adds a Dropout, which multiplies what stays by 1 / (1 - rate).
+// Adds a Dropout, which multiplies the kept elements by 1 / (1 - rate).
 std::string AddDropout(const std::string& x, double rate, const std::optional<uint64_t>& seed,
                        const Nodes& nodes) {
   const std::string training = nodes.graph().Constant("training", Tensor::Scalar(true));
@@ -75,7 +75,7 @@ class Dropout : public RandomLayer {
   }
 
  private:
-  // Reads noise_shape, in which 1 marks an axis along which all elements are dropped or none.
+  // Reads noise_shape. A 1 in it marks an axis along which either all elements are dropped or none.
   void ReadNoiseShape(ObjectReader& config) {
     if (config.Find("noise_shape") == nullptr) return;
     if (config.HoldsList("noise_shape")) {
@@ -89,7 +89,8 @@ class Dropout : public RandomLayer {
     config.OnlyNeutral("noise_shape", nullptr);
   }
 
-  std::vector<int64_t> shared_axes_;  // where axis 0 is the batch
+  // Axes along which elements are dropped together; axis 0 is the batch.
+  std::vector<int64_t> shared_axes_;
 };
 
 // Drops whole channels.
@@ -125,7 +126,7 @@ class SpatialDropout : public RandomLayer {
   bool channels_first_ = false;
 };
 
-// Drops to the lowest value of selu, and keeps mean and variance of its results.
+// Sets dropped elements to the lowest value of selu, and scales all so that mean and variance stay.
 class AlphaDropout : public RandomLayer {
  public:
   void Read(LayerReader& reader) override {
@@ -141,7 +142,7 @@ class AlphaDropout : public RandomLayer {
         -1.0507009873554804934193349852946 * 1.6732632423543772848170429916717;
     const double scale = 1 / std::sqrt((1 - rate_) * (1 + rate_ * kLowest * kLowest));
     const double shift = -scale * kLowest * rate_;
-    // The Dropout of ones gives 1 / (1 - rate) where the element stays.
+    // A Dropout of ones is 1 / (1 - rate) for kept elements, and 0 for dropped ones.
     const std::string dropped = AddDropout(Ones(x.value, {}, nodes), rate_, seed_, nodes);
     const std::string stays = nodes.Mul(dropped, nodes.Number(1 - rate_));
     const std::string lowest = nodes.Mul(nodes.Sub(nodes.Number(1), stays), nodes.Number(kLowest));

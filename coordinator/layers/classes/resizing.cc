@@ -53,8 +53,8 @@ std::vector<float> Weights(int64_t from, int64_t to, const std::string& interpol
       row[clamp(low + 1)] += static_cast<float>(source - low);
       continue;
     }
-    // TensorFlow rounds the distance to 1/1024. Neighbours outside do not count, and the weights of
-    // the others add up to 1.
+    // The distance is rounded to 1/1024, as in TensorFlow. Neighbours outside of the image are left
+    // out, and the other weights are scaled to add up to 1.
     const double fraction = std::nearbyint((source - low) * 1024) / 1024;
     double sum = 0;
     for (int k = -1; k <= 2; ++k) {
@@ -144,8 +144,8 @@ struct ImagePart {
   std::vector<int64_t> sizes = {0, 0};
 };
 
-// Returns the largest part in the middle that has the aspect ratio of the target, or the smallest
-// part around the image if `pads`.
+// Returns the part of the image with the target's aspect ratio: the largest one in the middle or,
+// if `pads`, the smallest one around the whole image.
 ImagePart PartOfRatio(const std::vector<int64_t>& sizes, const std::vector<int64_t>& target,
                       bool pads) {
   ImagePart part;
@@ -154,7 +154,7 @@ ImagePart PartOfRatio(const std::vector<int64_t>& sizes, const std::vector<int64
                                               static_cast<double>(target[1 - i]));
     part.sizes[i] = pads ? std::max(sizes[i], fitting) : std::min(sizes[i], fitting);
     part.begins[i] = (sizes[i] - part.sizes[i]) / 2;
-    // Keras pads both sides by the same, also where the difference is odd.
+    // Keras pads both sides equally, even if the difference is odd.
     if (pads) part.sizes[i] = sizes[i] - 2 * part.begins[i];
   }
   return part;

@@ -53,7 +53,7 @@ class Bidirectional : public Layer {
     const json& flags = (*layer)["config"];
     return_sequences_ = flags.value("return_sequences", false);
     return_state_ = flags.value("return_state", false);
-    // Keras 2 writes the name of the layer itself, and Keras 3 that of each direction.
+    // Keras 2 writes the name of the wrapped layer, and Keras 3 the name of each direction.
     json forward_form = *layer;
     json backward_form = backward != nullptr ? *backward : Turned(*layer);
     const std::string name = flags.value("name", "layer");
@@ -71,7 +71,7 @@ class Bidirectional : public Layer {
     if (!first || !second) return;
     forward_ = *std::move(first);
     backward_ = *std::move(second);
-    // Keras from 2.6 on gives zeros for steps that do not count, whatever the layers say.
+    // Keras from 2.6 on gives zeros for masked steps, whatever the wrapped layers say.
     forces_zeros_ = return_sequences_ && reader.Keras() >= KerasVersion{2, 4};
     passes_mask_ = return_sequences_;
   }
@@ -128,7 +128,8 @@ class Bidirectional : public Layer {
  private:
   void ReadMergeMode(ObjectReader& config) {
     const json* const value = config.Find("merge_mode");
-    // A mode of null gives both outputs; Find() takes it for an absent key.
+    // merge_mode null means that both outputs are returned. Find() returns null for an absent key
+    // and for null alike.
     if (value == nullptr && config.HoldsNull("merge_mode")) {
       merge_mode_ = "none";
       return config.RecordAs("merge_mode", nullptr);
@@ -144,7 +145,7 @@ class Bidirectional : public Layer {
     return false;
   }
 
-  // Returns the form of the layer that walks the other way.
+  // Returns the class form of the layer for the other direction.
   static json Turned(const json& form) {
     json turned = form;
     const json& flag = form["config"].value("go_backwards", json(false));
@@ -152,7 +153,7 @@ class Bidirectional : public Layer {
     return turned;
   }
 
-  // Returns what one direction is given: the input, and its half of the states.
+  // Returns the tensors that one direction gets: the input, and its half of the states.
   template <typename Tensor>
   static std::vector<Tensor> InputsOf(absl::Span<const Tensor> inputs, bool is_forward) {
     const size_t half = (inputs.size() - 1) / 2;
@@ -208,7 +209,8 @@ class TimeDistributed : public Layer {
     std::optional<LayerSpec> inner = ReadInner("layer", *layer, reader);
     if (!inner) return;
     inner_ = *std::move(inner);
-    // Keras 3 calls the layer once a step, so that each step is normalized by itself.
+    // Keras 3 calls the layer once for each step, so BatchNormalization normalizes each step by
+    // itself.
     const bool normalizes = inner_.type->name == absl::string_view(kBatchNorm) ||
                             absl::StrContains(inner_.config, absl::StrCat("\"", kBatchNorm, "\""));
     trains_by_step_ = normalizes && !reader.Keras().IsKeras2();

@@ -3,7 +3,7 @@
 // A convolution over one to three axes, or a gradient of one, for fixed shapes on oneDNN. The
 // caller's tensors are plain [N,C,...]. Internally oneDNN uses the layouts in which it is fastest:
 // reordering tensors between layouts costs a tenth of the time, but halves the time of the
-// convolution itself (docs/PERFORMANCE.md).
+// convolution itself.
 
 #include <cstddef>
 #include <memory>
