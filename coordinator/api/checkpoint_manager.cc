@@ -17,6 +17,7 @@
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 
 namespace cohort {
 
@@ -249,7 +250,7 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   // The load record (load_record.h) is stored as an extra tensor of the checkpoint, like the
   // progress counters.
   if (!variables.empty()) {
-    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
+    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.parts().ps->Stats());
     extras = loads_.Take(stats, variables);
   }
   extras[kStepName] = Tensor::Scalar(progress.global_step);
@@ -257,8 +258,8 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   extras[kPassName] = Tensor::Scalar(progress.data.pass);
   extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
-                   coordinator_.ps().Save(prefix, extras));
-  return WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved);
+                   coordinator_.parts().ps->Save(prefix, extras));
+  return WriteIndex(files_, prefix, coordinator_.parts().ps->num_savers(), saved);
 }
 
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
@@ -317,7 +318,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
     if (!read.ok()) return WithOthers(read.status(), files_, prefix);
     progress = *read;
   }
-  const absl::Status restored = coordinator_.ps().Restore(
+  const absl::Status restored = coordinator_.parts().ps->Restore(
       prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint);
   if (!restored.ok()) return WithOthers(restored, files_, prefix);
   Log(LogLevel::kInfo, "checkpoint_restored",
