@@ -1,6 +1,7 @@
 # Run by cmake --install. Installs coordinator/api/cohort.h and the headers that it reaches, and no others: the list is read from
 # the headers, so that it is always right. COHORT_HEADER_ROOTS are the folders of the sources and of the build, which has the
 # headers that protoc makes; COHORT_HEADERS is the folder to install into, below the prefix.
+cmake_minimum_required(VERSION 3.25)
 set(waiting coordinator/api/cohort.h)
 set(reached ${waiting})
 while(waiting)

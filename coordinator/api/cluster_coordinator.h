@@ -135,7 +135,7 @@ class ClusterCoordinator {
   // tasks were lost during the call (sharded_variable.h).
   absl::Status Change(const Variable& variable, const VariableChange& change);
   // Replaces the values of these variables by their moving averages, durably like Change. Errors:
-  // those of PsControl::AssignAverages.
+  // INVALID_ARGUMENT if a variable has no moving average; errors that the parameter servers answer.
   absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
 
   // Registers a program, so that Schedule can run it. Errors: INVALID_ARGUMENT for a program that
@@ -211,14 +211,17 @@ class ClusterCoordinator {
   // recovery checkpoints and lost tasks ends at once with `reason`. For a process that ends: what
   // the closures in flight still push counts until the next coordinator's epoch begins.
   void EndNow(const absl::Status& reason);
-  // Takes a last checkpoint before the process ends, like Recovery::CheckpointAndHold. Takes no
-  // checkpoint and returns false in three cases: without a recovery directory; before ResumeState;
-  // in a new job with Options::has_application_state, before SetApplicationState.
+  // Takes a last checkpoint before the process ends. Waits until no closure is in flight, but at
+  // most for `patience`; from then on, no closure begins until a recovery has ended. `done` is
+  // called within twice `patience`. Takes no checkpoint and returns false in three cases: without a
+  // recovery directory; before ResumeState; in a new job with Options::has_application_state,
+  // before SetApplicationState. Errors: those of files and of parameter servers; UNAVAILABLE if the
+  // job waits for a lost task; DEADLINE_EXCEEDED.
   bool CheckpointAndHold(absl::Duration patience, absl::AnyInvocable<void(absl::Status)> done);
 
   // Ends the coordinator's hold of the tasks at the end of a job: `farewell` says whether all
   // serving tasks are asked to end, or are left free for any job. Errors: of class STALE if another
-  // coordinator has taken over the tasks; then no task is told anything (leave_tasks.h).
+  // coordinator has taken over the tasks; then no task is told anything.
   absl::Status Leave(Farewell farewell) { return Leave(farewell, kFarewellTimeout); }
   // The same with another time limit for each call.
   absl::Status Leave(Farewell farewell, absl::Duration call_timeout);
@@ -228,9 +231,9 @@ class ClusterCoordinator {
   // Returns the directory of recovery checkpoints; empty if the job keeps none.
   const std::string& recovery_directory() const;
   std::string ClusterReport() const;
-  // Returns the scheduler, the cluster and the other parts that do the work. Used by rooms of the
-  // coordinator that stand beside the program (train, members, daemon), and by tests. Programs have
-  // no need of the parts, and the header of the parts is not installed.
+  // Returns the scheduler, the cluster and the other parts that do the work. Used by the
+  // coordinator's own rooms (train, daemon) and by tests. Programs have no need of the parts, and
+  // the header of the parts is not installed.
   const CoordinatorParts& parts() const;
 
  private:
