@@ -18,6 +18,7 @@
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/coordinator_parts.h"
+#include "coordinator/api/load_record.h"
 
 namespace cohort {
 
@@ -196,7 +197,12 @@ absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
 
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
                                      Options options)
-    : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
+    : files_(files),
+      coordinator_(coordinator),
+      options_(std::move(options)),
+      loads_(std::make_unique<LoadRecord>()) {}
+
+CheckpointManager::~CheckpointManager() = default;
 
 void CheckpointManager::RemoveUnfinished() {
   if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
@@ -251,7 +257,7 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   // progress counters.
   if (!variables.empty()) {
     ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.parts().ps->Stats());
-    extras = loads_.Take(stats, variables);
+    extras = loads_->Take(stats, variables);
   }
   extras[kStepName] = Tensor::Scalar(progress.global_step);
   extras[kEpochName] = Tensor::Scalar(progress.epochs_done);
