@@ -17,6 +17,8 @@
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
+#include "coordinator/api/load_record.h"
 
 namespace cohort {
 
@@ -195,7 +197,12 @@ absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
 
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
                                      Options options)
-    : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
+    : files_(files),
+      coordinator_(coordinator),
+      options_(std::move(options)),
+      loads_(std::make_unique<LoadRecord>()) {}
+
+CheckpointManager::~CheckpointManager() = default;
 
 void CheckpointManager::RemoveUnfinished() {
   if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
@@ -249,16 +256,16 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   // The load record (load_record.h) is stored as an extra tensor of the checkpoint, like the
   // progress counters.
   if (!variables.empty()) {
-    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
-    extras = loads_.Take(stats, variables);
+    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.parts().ps->Stats());
+    extras = loads_->Take(stats, variables);
   }
   extras[kStepName] = Tensor::Scalar(progress.global_step);
   extras[kEpochName] = Tensor::Scalar(progress.epochs_done);
   extras[kPassName] = Tensor::Scalar(progress.data.pass);
   extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
-                   coordinator_.ps().Save(prefix, extras));
-  return WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved);
+                   coordinator_.parts().ps->Save(prefix, extras));
+  return WriteIndex(files_, prefix, coordinator_.parts().ps->num_savers(), saved);
 }
 
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
@@ -317,7 +324,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
     if (!read.ok()) return WithOthers(read.status(), files_, prefix);
     progress = *read;
   }
-  const absl::Status restored = coordinator_.ps().Restore(
+  const absl::Status restored = coordinator_.parts().ps->Restore(
       prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint);
   if (!restored.ok()) return WithOthers(restored, files_, prefix);
   Log(LogLevel::kInfo, "checkpoint_restored",

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/daemon/job_paths.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/membership_source.h"
@@ -414,13 +415,14 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
   // removed is not told to end; LocalCluster::RemoveWorker() ends it.
   const bool keep = local_ != nullptr || options_.keep_tasks;
   options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
-  const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));
+  const auto changes =
+      WorkerChanges::Create(world_, coordinator.parts().cluster, std::move(options));
   Operation operation;
   RETURN_IF_ERROR(ServeOperators(coordinator, changes, operation));
   if (!options_.membership.empty()) {
     operation.watch = MembershipWatch::Create(
         world_, MakeMembershipSource(options_.membership, world_.files, resolver_),
-        coordinator.members(), changes);
+        coordinator.parts().cluster, changes);
     operation.watch->Start();
   }
   return operation;
@@ -430,8 +432,8 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
                                                std::shared_ptr<WorkerChanges> changes,
                                                Operation& operation) {
   if (options_.ctl_address.empty()) return absl::OkStatus();
-  const CtlParts parts{options_.job.name, coordinator.members(), coordinator.scheduler(),
-                       std::move(changes)};
+  const CtlParts parts{options_.job.name, coordinator.parts().cluster,
+                       coordinator.parts().scheduler, std::move(changes)};
   absl::StatusOr<std::unique_ptr<Server>> server =
       world_.transport.Listen(options_.ctl_address, {MakeCtlService(parts)});
   if (!server.ok()) {

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
+#include "common/wire/typed_call.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {

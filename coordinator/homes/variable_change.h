@@ -11,11 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "common/tensor/tensor.h"
-#include "common/wire/typed_call.h"
 #include "proto/plan.pb.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
+
+template <typename Proto>
+struct Envelope;  // common/wire/typed_call.h
 
 // A change of the form value = value op operand. Without `ids`, it changes the whole variable. With
 // `ids`, it changes the rows with these ids, one after another.

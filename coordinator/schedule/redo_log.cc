@@ -8,12 +8,6 @@
 
 namespace cohort {
 
-bool Cut::Covers(ClosureId id) const {
-  // A cut covers every id that was given before the cut and is not open. Such a closure is done,
-  // dropped or durable.
-  return id < next && !std::binary_search(open.begin(), open.end(), id);
-}
-
 void RedoLog::Admit(std::shared_ptr<Closure> closure) {
   const InvariantsAfter check(*this);
   if (!IsOn()) return;

@@ -507,13 +507,6 @@ void Scheduler::Expire(ClosureId id) {
   FailQueuedLocked(id, error, change.effects);
 }
 
-std::string SchedulerStats::ToString() const {
-  return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
-                      " quarantined=", quarantined, " replayed=", replayed,
-                      " recoveries=", recoveries, " checkpoints=", checkpoints, " queued=", queued,
-                      " in_flight=", in_flight, " workers_ready=", workers_ready);
-}
-
 Scheduler::Stats Scheduler::stats() const {
   MutexLock lock(mutex_);
   Stats stats = stats_;

@@ -41,6 +41,7 @@
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/schedule/scheduler_stats.h"
 #include "coordinator/schedule/slot_table.h"
 #include "coordinator/schedule/waiting_calls.h"
 #include "coordinator/schedule/worker_run.h"

@@ -19,7 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/wire/transport.h"
-#include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/schedule/scheduler_stats.h"
 #include "coordinator/schedule/worker_run.h"
 #include "proto/error.pb.h"
 

@@ -13,6 +13,7 @@
 #include "common/tensor/dtype.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/model/optimizer.h"
 #include "coordinator/model/scored_outputs.h"
 #include "coordinator/strategy/make_strategy.h"

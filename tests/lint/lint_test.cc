@@ -60,6 +60,12 @@ TEST_F(House, FilesSpeak) { ExpectNone(CheckComments); }
 TEST_F(House, NothingBelongsToOneMachine) { ExpectNone(CheckPortable); }
 TEST_F(House, IncludesFollowThePlan) { ExpectNone(CheckIncludes); }
 
+TEST_F(House, TheApiHidesWhatStandsBehindIt) {
+  for (const std::string& header : BehindTheApi()) EXPECT_FALSE(File(header).text.empty());
+  const Findings findings = CheckApi(files_);
+  EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
+}
+
 TEST_F(House, EveryTypeHasANameOfItsOwn) {
   const Findings findings = CheckTypeNames(files_);
   EXPECT_THAT(findings, IsEmpty()) << absl::StrJoin(findings, "\n");
@@ -401,6 +407,17 @@ TEST(CheckIncludes, FollowsTheArrows) {
               ElementsAre(HasSubstr("not")));
   EXPECT_THAT(check("worker/collective/nccl/a.cc", "<nccl.h>"), ElementsAre(HasSubstr("nccl.h")));
   EXPECT_THAT(check("worker/gang/a.cc", "<cuda_runtime_api.h>"), ElementsAre(HasSubstr("cuda")));
+}
+
+TEST(CheckApi, FindsWhatIsReachedByWayOfOtherHeaders) {
+  const SourceFile api =
+      MakeFile("coordinator/api/cohort.h", "#pragma once\n#include \"coordinator/api/a.h\"\n");
+  const auto check = [&](const std::string& include) {
+    return CheckApi({api, MakeFile("coordinator/api/a.h", absl::StrCat("\n#include ", include))});
+  };
+  EXPECT_THAT(check("\"coordinator/schedule/scheduler.h\"\n"),
+              ElementsAre(HasSubstr("coordinator/api/a.h:2: includes")));
+  EXPECT_THAT(check("\"coordinator/schedule/cut.h\"\n"), IsEmpty());
 }
 
 TEST(CheckCompatibility, EveryIdHasATrueRow) {

@@ -52,6 +52,10 @@ Findings CheckTypeNames(const std::vector<SourceFile>& files);
 Findings CheckPortable(const SourceFile& file);
 // The arrows of docs/architecture.svg.
 Findings CheckIncludes(const SourceFile& file);
+// Headers that programs do not see, because each shows much of what stands behind the API.
+const std::set<std::string>& BehindTheApi();
+// The headers that coordinator/api/cohort.h reaches: none of those above is among them.
+Findings CheckApi(const std::vector<SourceFile>& files);
 // Paths between backticks in documents: each is a file, with or without its ending, or a folder.
 Findings CheckQuotedPaths(const std::vector<SourceFile>& files);
 // Types and tests between backticks in the documents of these paths, by each word of their names.

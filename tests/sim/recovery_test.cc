@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/counter_job.h"
 #include "tests/support/counter.h"
 
@@ -150,7 +151,7 @@ TEST(RecoverySim, WhatWaitsForTheClusterEndsWithTheCoordinator) {
   SimCluster cluster(7, 1, 1);
   auto coordinator = cluster.Connect({});
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-  std::shared_ptr<Cluster> members = (*coordinator)->members();
+  std::shared_ptr<Cluster> members = (*coordinator)->parts().cluster;
   members->WhenReady(/*min_workers=*/2, [members](const absl::Status&) { ADD_FAILURE(); });
   const std::weak_ptr<Cluster> left = members;
   members.reset();
