@@ -10,9 +10,9 @@ GPUs alone. Such a case has a twin: a layer that Keras computes on the processor
   axis of classes     the loss or the metric with axis -1, on transposed predictions
 The case's config is that of the layer with the option, and its note names the twin.
 """
+import golden_models as g                          # first: it sets what TensorFlow reads when it is imported
 import numpy as np
 import tensorflow as tf
-import golden_models as g
 from golden_models import A, BITS, CLASSES, CON, F, I, INI, L, LOSS, MET, REG, U, V3, X
 
 LAST = 'computed by channels_last on transposed tensors'
@@ -80,7 +80,7 @@ def rules(*names, **more):
     made = {}
     for i, n in enumerate(names):
         made.update({n + '_initializer': INI.Constant(.25 + i), n + '_regularizer': REG.L1L2(.02, .03), n + '_constraint': [CON.MaxNorm(.4), CON.MinMaxNorm(.5, .8, .7), CON.UnitNorm()][i % 3]})
-        if n in ('bias', 'beta', 'gamma'): made[n + '_constraint'] = CON.NonNeg() if n == 'bias' else CON.MaxNorm(.9)
+        if n in ('bias', 'beta', 'gamma'): made[n + '_constraint'] = CON.MaxNorm(.2 if n == 'bias' else .9)
     return {**made, **more}
 
 
@@ -93,9 +93,10 @@ def convolutions():
         first('conv%dd_channels_first_groups' % d, cls, dict(filters=4, kernel_size=2, groups=2, dilation_rate=2, use_bias=False, data_format='channels_first'))
         first('conv%dd_transpose_channels_first' % d, cls + 'Transpose', dict(filters=3, kernel_size=3, strides=2, padding='same', activation='relu', data_format='channels_first'), 2)
         first('conv%dd_transpose_channels_first_output_padding' % d, cls + 'Transpose', dict(filters=2, kernel_size=2, strides=2, output_padding=1, data_format='channels_first'), 2)
+        if d == 3 and not V3: continue             # the class has the argument in Keras 2, and does not use it
         for pad, is_first in (('valid', False), ('same', True)):
             x, t = ((2, 2, *s) if is_first else (2, *s, 2)), cls + 'Transpose'
-            layer('conv%dd_transpose_dilation_%s' % (d, pad), t, dict(filters=3, kernel_size=3 if is_first else 2, dilation_rate=(2, 3, 2)[:d] if d > 1 else 3, padding=pad, activation='tanh', bias_initializer='ones', **({'data_format': 'channels_first'} if is_first else {})),
+            layer('conv%dd_transpose_dilation_%s' % (d, pad), t, dict(filters=3, kernel_size=3 if is_first else 2, dilation_rate=3 if d == 1 else (2, 3, 2)[:d] if V3 else 2, padding=pad, activation='tanh', bias_initializer='ones', **({'data_format': 'channels_first'} if is_first else {})),
                   F(*x), twin=dilated_transpose(t, is_first), note=STUFFED + ('; ' + LAST if is_first else ''))
     for d in (1, 2):
         first = lambda name, cls, cfg: layer(name, cls, cfg, F(2, 3, *size[d]), twin=channels_first(cls), note=LAST)
@@ -118,7 +119,6 @@ def normalization():
     k = dict(train=True, gtol=2e-5)
     layer('layernorm_rules', 'LayerNormalization', lambda: dict(axis=[1, 2], epsilon=1e-2, **rules('gamma', 'beta')), F(3, 2, 4, k=2), **k)
     layer('groupnorm_rules', 'GroupNormalization', lambda: dict(groups=2, epsilon=1e-2, **rules('gamma', 'beta')), F(3, 5, 4, k=2), **k)
-    layer('rmsnorm_axis', 'RMSNormalization', dict(axis=1, epsilon=.01), F(2, 3, 4))
 
 
 def recurrent():
@@ -176,12 +176,13 @@ def metrics():
     unit = lambda r: (lambda a: a / np.sqrt((a * a).sum(-1, keepdims=True)))(F(6, 4)(r)); ids = A([0, 1, 0, 2, 1, 0], 'int32')
     of('circle', 'circle', dict(gamma=20., margin=.3, remove_diagonal=False), [(ids, unit), (ids, unit, A([1, 0, 2, .5, 1, 3]))])
     of('gce', 'categorical_generalized_cross_entropy', dict(q=.8), [(CLASSES, U(5, 4, lo=.05)), (CLASSES, U(5, 4, lo=.05), A([1, 0, 2, .5, 3]))])
-    one = lambda: I(2, 4, hi=3); hot = lambda r: np.eye(3, dtype='float32')[r.randint(0, 3, (2, 4))].transpose(0, 2, 1); s = U(2, 3, 4); w = A([[1, 0, 2, 1], [3, 1, 1, 2]])
-    metric('iou_axis', 'IoU', dict(num_classes=3, target_class_ids=[0, 2], sparse_y_true=False, sparse_y_pred=False, axis=1), [(hot, s), (hot, s, w)])
-    metric('iou_one_hot_labels', 'IoU', dict(num_classes=3, target_class_ids=[1], sparse_y_true=False, axis=1, ignore_class=2), [(hot, one()), (hot, one(), w)])
-    metric('meaniou_axis', 'MeanIoU', dict(num_classes=3, sparse_y_pred=False, axis=1), [(one(), s), (one(), s, w)])
-    metric('onehotiou_axis', 'OneHotIoU', dict(num_classes=3, target_class_ids=[0, 2], axis=1, ignore_class=1), [(hot, s), (hot, s, w)])
-    metric('onehotmeaniou_axis', 'OneHotMeanIoU', dict(num_classes=3, axis=1), [(hot, s), (hot, s, w)])
+    # The result of Keras 3.15 has no other axes than 0 and -1 of its one; Keras 2.15 takes all.
+    axis = 0 if V3 else 1; one = lambda: I(2, 4, hi=3); hot = lambda r: np.moveaxis(np.eye(3, dtype='float32')[r.randint(0, 3, (2, 4))], -1, axis); s = U(*((3, 2, 4) if V3 else (2, 3, 4))); w = A([[1, 0, 2, 1], [3, 1, 1, 2]])
+    metric('iou_axis', 'IoU', dict(num_classes=3, target_class_ids=[0, 2], sparse_y_true=False, sparse_y_pred=False, axis=axis), [(hot, s), (hot, s, w)])
+    metric('iou_one_hot_labels', 'IoU', dict(num_classes=3, target_class_ids=[1], sparse_y_true=False, axis=axis, ignore_class=2), [(hot, one()), (hot, one(), w)])
+    metric('meaniou_axis', 'MeanIoU', dict(num_classes=3, sparse_y_pred=False, axis=axis), [(one(), s), (one(), s, w)])
+    metric('onehotiou_axis', 'OneHotIoU', dict(num_classes=3, target_class_ids=[0, 2], axis=axis, ignore_class=1), [(hot, s), (hot, s, w)])
+    metric('onehotmeaniou_axis', 'OneHotMeanIoU', dict(num_classes=3, axis=axis), [(hot, s), (hot, s, w)])
     if not V3: return
     cls = 'SparseCategoricalCrossentropy'; base = getattr(MET, cls)
     for name, cfg in (('', {}), ('_logits', dict(from_logits=True)), ('_ignore', dict(ignore_class=2))):
