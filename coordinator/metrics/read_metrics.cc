@@ -21,9 +21,9 @@ bool HasKey(const MetricRow& row, absl::string_view key) {
 }
 
 // Returns the function of a MeanMetricWrapper, as which Keras 2 writes a metric that compile() was
-// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}. Keras 3
-// writes one that was made of a function and its arguments.
-// Returns the name of any other class as it is.
+// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}. Keras
+// 3 writes one that was made of a function and its arguments. Returns the name of any other class
+// as it is.
 std::string NameIn(const ClassForm& form) {
   const bool is_wrapper = form.class_name == "MeanMetricWrapper" && form.config != nullptr &&
                           form.config->is_object() && form.config->contains("fn");
