@@ -10,8 +10,8 @@
 #include "common/program/update_rule.h"
 #include "common/runtime/update/make_update_kernel.h"
 #include "coordinator/layers/constraint.h"
+#include "coordinator/layers/penalty.h"
 #include "coordinator/layers/regularizer.h"
-#include "coordinator/network/penalty.h"
 #include "tests/models/run_case.h"
 
 namespace cohort {

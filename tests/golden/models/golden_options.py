@@ -136,6 +136,13 @@ def attention():
     layer('mha_rules', 'MultiHeadAttention', lambda: dict(num_heads=2, key_dim=3, value_dim=4, **rules('kernel', 'bias')), qv, **two)
     layer('mha_rules_rows', 'MultiHeadAttention', lambda: dict(num_heads=3, key_dim=2, use_bias=False, kernel_constraint=CON.UnitNorm(axis=[1, 2]), kernel_initializer='ones'), qv, **two)
     layer('gqa_rules', 'GroupQueryAttention', lambda: dict(head_dim=3, num_query_heads=4, num_key_value_heads=2, dropout=.3, activity_regularizer=REG.L2(.1), **rules('kernel', 'bias')), qv, **{**two, 'call': {}})
+    act = dict(activity_regularizer=REG.L1L2(.05, .1)); plain = {**two, 'call': {}}
+    layer('mha_activity', 'MultiHeadAttention', dict(num_heads=2, key_dim=3, **act), qv, **plain)
+    layer('mha_activity_scores', 'MultiHeadAttention', dict(num_heads=2, key_dim=3, **act), qv, **two)
+    layer('gqa_activity_scores', 'GroupQueryAttention', dict(head_dim=3, num_query_heads=4, num_key_value_heads=2, use_gate=True, **act), qv, **two)
+    layer('lstm_states_activity', 'LSTM', dict(units=3, return_sequences=True, return_state=True, **act), X, note='each output is penalized')
+    layer('bidirectional_activity', 'Bidirectional', lambda: dict(layer=L.GRU(2, name='r', **act)), X)
+    layer('time_distributed_activity', 'TimeDistributed', lambda: dict(layer=L.Dense(2, name='i', **act)), F(2, 3, 4))
     if V3: return                                  # Keras 3 has the causal mask as an argument of the call alone
     for cls, name in (('Attention', 'attention'), ('AdditiveAttention', 'additive_attention')):
         twin = type(cls, (Twin,), {'base': getattr(L, cls), 'changed': {'causal': True}, 'made_with': {'causal': True}, '__call__': lambda self, x, **kw: self.inner(x, **kw)})
