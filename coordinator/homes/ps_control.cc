@@ -99,11 +99,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   // Pull goes only to the first of these homes, because all copies are equal.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
-  absl::Duration silence = options_.timeout;
-  // CreateVariables is the first large call of a job, so a network that loses large packets shows
-  // here. With half of unanswered_max as its limit, the call is tried twice before the job gives
-  // up.
-  if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
+  // With half of unanswered_max as its limit, a call is tried twice before the job gives up.
+  absl::Duration silence = std::min(options_.timeout, options_.unanswered_max / 2);
   const size_t bytes = LargestOf(requests);
   silence = TimeFor(silence, bytes);
   for (Envelope<Request>& request : requests) {

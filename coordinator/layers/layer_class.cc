@@ -135,6 +135,14 @@ bool LayerClass::Takes(absl::string_view argument) const {
   return false;
 }
 
+std::vector<LayerValue> LayerSpec::Build(const BuiltCall& call, LayerTarget& target) const {
+  const ProductPrecision outer = target.graph.product_precision();
+  target.graph.SetProductPrecision(precision);
+  std::vector<LayerValue> values = layer->Build(call, target);
+  target.graph.SetProductPrecision(outer);
+  return values;
+}
+
 ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
   ReadLayerResult result;
   LayerSpec spec;
@@ -151,6 +159,7 @@ ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
     ReadTrainable(config, &spec.trainable);
     std::unique_ptr<Layer> layer = found->make(found->name);
     layer->Read(reader);
+    spec.precision = reader.precision();
     reader.Regularizer("activity_regularizer", &spec.activity);
     if (layer->activity() != nullptr) spec.activity = *layer->activity();
     if (!spec.activity.is_none()) spec.activity_per_example = IsPerExample(reader.Keras());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/program/product_precision.h"
 #include "coordinator/json/json_reader.h"
 #include "coordinator/layers/keras_file.h"
 #include "coordinator/layers/layer.h"
@@ -67,8 +68,11 @@ struct LayerSpec {
   // What the first output adds to the loss, and whether it is divided by the number of examples.
   RegularizerSpec activity = {};
   bool activity_per_example = true;
+  ProductPrecision precision = ProductPrecision::kFloat32;
 
   const InputType* input() const { return layer->input(); }
+  // Adds the nodes of a call, with products in the layer's precision.
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const;
 
   friend bool operator==(const LayerSpec& a, const LayerSpec& b) {
     return a.name == b.name && a.type == b.type && a.config == b.config;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/program/product_precision.h"
 #include "common/tensor/dtype.h"
 #include "coordinator/json/json_reader.h"
 #include "coordinator/layers/activation.h"
@@ -31,7 +32,12 @@ class LayerReader {
   // Reads the layer's element type, as "float32" or as Keras 3's {"class_name": "DTypePolicy",
   // "config": {"name": "float32"}}.
   DType ElementType();
-  void OnlyFloat32();
+  // Reads the layer's policy: "float32", or one that computes products in bfloat16. Processors have
+  // no products in float16, so "mixed_float16" is the same as "mixed_bfloat16". Notes a policy
+  // other than float32.
+  void FloatPolicy();
+  // Returns the precision of the policy that was read.
+  ProductPrecision precision() const { return precision_; }
   void ReadActivation(Activation* out);
   void ReadActivation(const std::string& key, Activation* out);
   // Reads an initializer; leaves `out` unchanged if the key is absent.
@@ -64,6 +70,7 @@ class LayerReader {
 
  private:
   const LayerContext& context_;
+  ProductPrecision precision_ = ProductPrecision::kFloat32;
   std::optional<std::vector<int64_t>> WithoutBatch(const char* key, const nlohmann::json& value);
 };
 

@@ -137,7 +137,7 @@ std::vector<LayerValue> BuildLayer(const LayerSpec& layer, const CallSettings& s
   LayerPlan unused(/*seed=*/0);
   // The types were accepted when the model was planned.
   const std::vector<TensorType> outputs = *layer.layer->Plan({settings, types}, unused);
-  std::vector<LayerValue> values = layer.layer->Build({settings, inputs, outputs}, target);
+  std::vector<LayerValue> values = layer.Build({settings, inputs, outputs}, target);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].type = outputs[i];
     if (layer.type->masks == MaskRule::kPass) values[i].mask = inputs[0].mask;

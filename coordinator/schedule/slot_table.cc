@@ -65,6 +65,20 @@ bool SlotTable::Serves(const GangMember& member) const {
   return lane != nullptr && lane->ready && lane->session == member.session;
 }
 
+absl::Time SlotTable::Hold(int worker, absl::Time now, absl::Duration silent) {
+  WorkerSlots& slots = lanes_.at(worker);
+  slots.held = std::min(std::max(silent, 2 * slots.held), kHoldMax);
+  slots.hold_until = now + slots.held;
+  return slots.hold_until;
+}
+
+void SlotTable::CountDone(int worker) {
+  ++done_on_[worker];
+  if (const auto found = lanes_.find(worker); found != lanes_.end()) {
+    found->second.held = absl::ZeroDuration();
+  }
+}
+
 bool SlotTable::AnotherServes(int worker, absl::Time now) const {
   return std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
     return lane.first != worker && lane.second.ready && lane.second.hold_until <= now;

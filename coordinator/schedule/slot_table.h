@@ -39,10 +39,16 @@ struct WorkerSlots {
   int in_flight = 0;
   // No closure is sent to the worker before this time.
   absl::Time hold_until = absl::InfinitePast();
+  // How long the worker was held after its last silent set-up call; zero: it has done a closure
+  // since.
+  absl::Duration held;
   std::set<std::string> prepared;  // keys of the resources that the process holds
   // The callbacks that Remove was given. Not empty while the worker is being removed.
   std::vector<absl::AnyInvocable<void()>> on_drained;
 };
+
+// The longest time for which a worker is held because its set-up calls are silent.
+inline constexpr absl::Duration kHoldMax = absl::Minutes(1);
 
 // The slots of all workers. Methods that change the slots of a worker may be called only after
 // Attach or Remove was called for the worker. Thread-compatible.
@@ -83,6 +89,10 @@ class SlotTable {
   GangMember Take(int worker);
   // Gives back the slots that a run has taken.
   void Return(const std::vector<GangMember>& members);
+  // Stops giving closures to a worker whose set-up call was silent: for as long as the call, then,
+  // if the next one is silent too, for twice as long, and so on up to kHoldMax. Otherwise each
+  // closure of a barrier could in turn wait for this worker. Returns the end of the hold.
+  absl::Time Hold(int worker, absl::Time now, absl::Duration silent);
   // Stops giving closures to the worker until the time `until`.
   void HoldUntil(int worker, absl::Time until) { lanes_.at(worker).hold_until = until; }
 
@@ -92,7 +102,7 @@ class SlotTable {
   void AddResource(const GangMember& member, const std::string& key);
   void ForgetResources(const GangMember& member);
 
-  void CountDone(int worker) { ++done_on_[worker]; }
+  void CountDone(int worker);
   // Returns the number of workers that have ever served and were not removed.
   size_t known() const { return done_on_.size(); }
   std::map<int, WorkerStats> stats() const;

@@ -14,7 +14,7 @@ namespace {
 class ActivationLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("activation");
     reader.ReadActivation(&activation_);
   }
@@ -37,7 +37,7 @@ class ActivationLayer : public SameTypeLayer {
 class ReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ObjectReader& config = reader.config;
     if (config.Given("max_value", false)) {
       double max_value = 0;
@@ -83,7 +83,7 @@ class LeakyReLU : public SameTypeLayer {
  public:
   // Keras 2 calls the slope alpha.
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.NumberOrOld("negative_slope", "alpha", {.min = 0}, &slope_);
   }
 
@@ -100,7 +100,7 @@ class LeakyReLU : public SameTypeLayer {
 class ELU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("alpha", {.min = 0}, &alpha_);
   }
 
@@ -117,7 +117,7 @@ class ELU : public SameTypeLayer {
 class ThresholdedReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("theta", {.min = 0}, &theta_);
   }
 
@@ -135,7 +135,7 @@ class ThresholdedReLU : public SameTypeLayer {
 class PReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.Weight("alpha", &alpha_);
     if (reader.config.Given("shared_axes", false)) {
       reader.config.Ints("shared_axes", {.min = 1, .max = kRankMax}, 1, &shared_axes_);
@@ -170,7 +170,7 @@ class PReLU : public SameTypeLayer {
 class SoftmaxLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 1,
                        &axes_);
     // A row that the mask hides whole is uniform up to Keras 3.9, and 0 from then on.

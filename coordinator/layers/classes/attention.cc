@@ -365,7 +365,7 @@ class MultiHeadAttention : public HeadsAttention {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     for (const char* key : {"num_heads", "key_dim"}) config.Require(key);
     config.Int("num_heads", {.min = 1, .max = 65536}, &heads_);
     config.Int("key_dim", {.min = 1, .max = 65536}, &key_dim_);
@@ -400,7 +400,7 @@ class GroupedQueryAttention : public HeadsAttention {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     for (const char* key : {"head_dim", "num_query_heads", "num_key_value_heads"}) {
       config.Require(key);
     }
@@ -423,7 +423,7 @@ class PlainAttention : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     use_scale_ = kAdditive;
     config.Bool("use_scale", &use_scale_);
     if (!kAdditive) config.Choice("score_mode", {"dot", "concat"}, &score_mode_);

@@ -135,7 +135,7 @@ class Conv : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     config.Require("filters");
     config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);
@@ -196,7 +196,7 @@ class DepthwiseConv : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     if (kSeparable) {
       config.Require("filters");
@@ -289,7 +289,7 @@ class ConvTranspose : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     config.Require("filters");
     config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);

@@ -85,7 +85,7 @@ class EinsumDense : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     config.Require("equation");
     config.String("equation", &equation_);
     config.Require("output_shape");

@@ -30,7 +30,7 @@ class TableLayer : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadRows(config);
     config.Require("output_dim");
     config.Int("output_dim", {.min = 1, .max = dynamic_ ? kDynamicWidthMax : kDimMax},

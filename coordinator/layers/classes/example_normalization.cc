@@ -58,7 +58,7 @@ class LayerNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     config.Ints("axis", kAxisRange, 1, &axes_);
     config.Number("epsilon", {.min = 0}, &epsilon_);
     config.Bool("center", &center_);
@@ -112,7 +112,7 @@ class GroupNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     config.Int("groups", {.min = -1, .max = kDimMax}, &groups_);
     if (groups_ == 0) config.AddError("groups", "is 0; it must be -1, or a number from 1 on");
     reader.Axis(&axis_);
@@ -178,7 +178,7 @@ class GroupNormalization : public SameTypeLayer {
 class UnitNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", kAxisRange, 1, &axes_);
     // Keras 2 bounds the square of the length, and Keras 3 the length.
     if (!reader.Keras().IsKeras2()) smallest_square_ = 1e-24;
@@ -208,7 +208,7 @@ class UnitNormalization : public SameTypeLayer {
 class RMSNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", kAxisRange, 1, &axes_);
     reader.config.Number("epsilon", {.min = 0}, &epsilon_);
   }

@@ -47,7 +47,7 @@ template <MergeKind kKind>
 class Merge : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     is_keras2_ = reader.Keras().IsKeras2();
   }
 
@@ -132,7 +132,7 @@ class Merge : public Layer {
 class Concatenate : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Int("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &axis_);
     is_keras2_ = reader.Keras().IsKeras2();
   }
@@ -212,7 +212,7 @@ class Concatenate : public Layer {
 class Dot : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("axes");
     reader.config.Ints("axes", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 2,
                        &axes_);

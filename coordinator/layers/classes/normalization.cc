@@ -214,7 +214,7 @@ class BatchNormalization : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadAxes(reader);
     config.Number("momentum", {.min = 0, .max = 1}, &settings_.momentum);
     config.Number("epsilon", {.min = 0}, &settings_.epsilon);

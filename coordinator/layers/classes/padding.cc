@@ -56,7 +56,7 @@ template <size_t kAxes, int64_t kDefault>
 class EdgeLayer : public Layer {
  protected:
   void ReadEdges(const char* key, LayerReader& reader) {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     if (const json* const value = reader.config.Find(key)) {
       const auto edges = AllEdgesOf(*value, kAxes);
       if (edges) edges_ = *edges;

@@ -3,6 +3,7 @@
 // The cells of recurrent layers: what one step computes from its input and the states before it.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,17 @@ struct CellForm {
 
 using CellStates = std::vector<std::string>;
 
+// A cell as one operator computes it over all steps: ONNX's LSTM, GRU and RNN, or cohort.Recurrent
+// (common/program/cohort_ops.h). The weights have ONNX's layout and order of gates.
+struct WholeCell {
+  std::string op;      // "LSTM", "GRU" or "RNN"
+  std::string x;       // [N,steps,inputs], with the cell's dropout
+  std::string w;       // [1,gates * units,inputs]
+  std::string r;       // [1,gates * units,units]
+  std::string b = "";  // [1,2 * gates * units]; empty: the cell has no bias
+  std::vector<onnx::AttributeProto> attributes = {};
+};
+
 // Implementations are immutable after Read; thread-compatible.
 class RecurrentCell {
  public:
@@ -44,6 +56,9 @@ class RecurrentCell {
   // Adds the cell's variables for inputs of this size. `path` is that of the cell below the layer.
   virtual absl::Status Plan(const PlannedCall& call, const std::string& path, int64_t inputs,
                             LayerPlan& plan) const = 0;
+  // Adds the weights of the cell for one operator that computes all steps of x [N,steps,inputs].
+  // Returns nothing, and adds nothing, if no operator computes this cell in this mode.
+  virtual std::optional<WholeCell> AddWhole(const std::string& x, const CellSite& site) const = 0;
   // Adds what depends on the inputs alone, for one step [N,inputs] or for all steps
   // [N,steps,inputs] at once.
   virtual std::string AddInputs(const std::string& x, const CellSite& site) const = 0;

@@ -44,7 +44,7 @@ std::string Ones(const std::string& x, const std::vector<int64_t>& shared, const
 class RandomLayer : public SameTypeLayer {
  protected:
   void ReadRate(LayerReader& reader) {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("rate");
     reader.config.Number("rate", kRates, &rate_);
     reader.config.OptionalSeed("seed", &seed_);
@@ -159,7 +159,7 @@ class AlphaDropout : public RandomLayer {
 class GaussianNoise : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("stddev");
     reader.config.Number("stddev", {.min = 0}, &stddev_);
     reader.config.OptionalSeed("seed", &seed_);
@@ -195,7 +195,7 @@ class GaussianDropout : public RandomLayer {
 // Passes its input through. ActivityRegularization adds a penalty for it to the loss.
 class Identity : public SameTypeLayer {
  public:
-  void Read(LayerReader& reader) override { reader.OnlyFloat32(); }
+  void Read(LayerReader& reader) override { reader.FloatPolicy(); }
 
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget&) const override {
     return {call.input()};
@@ -205,7 +205,7 @@ class Identity : public SameTypeLayer {
 class ActivityRegularization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("l1", {.min = 0}, &regularizer_.l1);
     reader.config.Number("l2", {.min = 0}, &regularizer_.l2);
   }
@@ -224,7 +224,7 @@ class ActivityRegularization : public SameTypeLayer {
 class Masking : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("mask_value", {}, &mask_value_);
   }
 

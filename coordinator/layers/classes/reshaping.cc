@@ -15,7 +15,7 @@ class Flatten : public Layer {
  public:
   void Read(LayerReader& reader) override {
     reader.DataFormat(&channels_first_);
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
   }
 
   // An example of one number becomes [1], as in Keras.
@@ -47,7 +47,7 @@ class Flatten : public Layer {
 class ReshapeLayer : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ObjectReader& config = reader.config;
     config.Require("target_shape");
     config.Ints("target_shape", {.min = -1, .max = kDimMax}, 0, &target_shape_);
@@ -93,7 +93,7 @@ class ReshapeLayer : public Layer {
 class Permute : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("dims");
     reader.config.Ints("dims", {.min = 1, .max = kRankMax}, 0, &dims_);
     std::vector<int64_t> sorted = dims_;
@@ -129,7 +129,7 @@ class Permute : public Layer {
 class RepeatVector : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("n");
     reader.config.Int("n", {.min = 1, .max = kDimMax}, &n_);
   }

@@ -95,7 +95,7 @@ template <size_t kAxes>
 class UpSampling : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     if (kAxes == 1) {
       reader.OnlyChannelsLast();
     } else {
@@ -181,7 +181,7 @@ std::string CutOrPad(const std::string& x, const std::vector<int64_t>& sizes, co
 class ToSize : public Layer {
  protected:
   void ReadSize(LayerReader& reader) {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     for (const char* key : {"height", "width"}) reader.config.Require(key);
     reader.config.Int("height", {.min = 1, .max = kDimMax}, &target_[0]);
     reader.config.Int("width", {.min = 1, .max = kDimMax}, &target_[1]);
@@ -256,7 +256,7 @@ class CenterCrop : public ToSize {
 class Rescaling : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("scale");
     ReadNumbers("scale", reader.config, &scale_);
     ReadNumbers("offset", reader.config, &offset_);

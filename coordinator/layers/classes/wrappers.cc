@@ -43,7 +43,7 @@ class Bidirectional : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadMergeMode(config);
     const json* const layer = config.Require("layer");
     const json* const backward = config.Find("backward_layer");
@@ -174,7 +174,7 @@ class Bidirectional : public Layer {
     for (const LayerValue& input : inputs) types.push_back(input.type);
     LayerPlan unused(/*seed=*/0);
     const std::vector<TensorType> outputs = *inner.layer->Plan({settings, types}, unused);
-    std::vector<LayerValue> values = inner.layer->Build({settings, inputs, outputs}, target);
+    std::vector<LayerValue> values = inner.Build({settings, inputs, outputs}, target);
     for (size_t i = 0; i < values.size(); ++i) values[i].type = outputs[i];
     AddActivityPenalties({inner.activity, inner.activity_per_example}, values, target);
     return values;
@@ -206,7 +206,7 @@ class Bidirectional : public Layer {
 class TimeDistributed : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     const json* const layer = reader.config.Require("layer");
     if (layer == nullptr) return;
     std::optional<LayerSpec> inner = ReadInner("layer", *layer, reader);
@@ -254,7 +254,7 @@ class TimeDistributed : public Layer {
     if (trains_by_step_ && target.mode == ModelMode::kTraining) {
       return BuildSteps(call, settings, types, target);
     }
-    std::vector<LayerValue> values = inner_.layer->Build({settings, {&input, 1}, types}, target);
+    std::vector<LayerValue> values = inner_.Build({settings, {&input, 1}, types}, target);
     for (size_t i = 0; i < values.size(); ++i) values[i].type = types[i];
     // Keras 3 loses what the layer within adds to the loss.
     if (penalizes_) {
@@ -282,7 +282,7 @@ class TimeDistributed : public Layer {
       const Shape shape = StepShape(call.shape());
       LayerValue step{nodes.ReshapeExamples(nodes.Slice(x, 1, i, i + 1), shape)};
       step.type.shape = shape;
-      std::vector<LayerValue> values = inner_.layer->Build({settings, {&step, 1}, types}, target);
+      std::vector<LayerValue> values = inner_.Build({settings, {&step, 1}, types}, target);
       for (size_t k = 0; k < values.size(); ++k) {
         values[k].type = types[k];
         parts[k].push_back(nodes.Unsqueeze(ChannelsLast(values[k], nodes), 1));

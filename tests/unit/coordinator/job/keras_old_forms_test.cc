@@ -311,14 +311,14 @@ TEST(KeysThatAreNotNeutral, AreRefused) {
               HasSubstr("fn: is \"mine\""));
   EXPECT_TRUE(Parse(model(dense), Layer("Adam", {{"is_legacy_optimizer", true}})).ok());
   EXPECT_THAT(ErrorOf(Parse(model(Layer("Flatten", {{"dtype", "float16"}})))),
-              HasSubstr("not 'float32'"));
+              HasSubstr("policies 'float32', 'mixed_bfloat16'"));
   const auto recurrent = [&](const json& dtype) {
     const json cell = Layer("LSTMCell", {{"units", 2}, {"dtype", dtype}});
     return Parse(model(Layer("RNN", {{"cell", cell}, {"input_shape", {4, 3}}})));
   };
   EXPECT_TRUE(recurrent("float32").ok()) << recurrent("float32").status();
   EXPECT_THAT(ErrorOf(recurrent("float64")),
-              AllOf(HasSubstr("cell.config.dtype"), HasSubstr("not 'float32'")));
+              AllOf(HasSubstr("cell.config.dtype"), HasSubstr("policies 'float32'")));
   json own = dense;
   own["module"] = "my.layers";
   EXPECT_THAT(ErrorOf(Parse(model(own))),
