@@ -111,12 +111,6 @@ std::vector<ClassChoice<const LayerClass*>> Choices(const std::vector<LayerClass
   return choices;
 }
 
-// Returns whether this version of Keras divides an output's penalty by the number of examples.
-bool IsPerExample(const KerasVersion& keras) {
-  if (keras.IsKeras2()) return keras >= KerasVersion{2, 4};
-  return keras >= KerasVersion{3, 14};
-}
-
 // Reads whether the layer is trained. Only false is recorded, because the record of a trained layer
 // has no such key.
 void ReadTrainable(ObjectReader& config, bool* trainable) {

@@ -184,6 +184,8 @@ void LayerReader::DataFormat(bool* channels_first) {
   if (is_first) config.RecordAs("data_format", "channels_first");
 }
 
+void LayerReader::OnlyChannelsLast() { config.OnlyNeutral("data_format", "channels_last"); }
+
 void LayerReader::Axis(int64_t* axis) {
   constexpr IntRange kAxes = {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax};
   const json* const value = config.Find("axis");

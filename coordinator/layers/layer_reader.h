@@ -54,6 +54,8 @@ class LayerReader {
   void Padding(bool* same);
   // Reads where the channels are: "channels_last", the default, or "channels_first".
   void DataFormat(bool* channels_first);
+  // Accepts only "channels_last", for classes that have no other order in any version of Keras.
+  void OnlyChannelsLast();
   // Reads an axis, where 0 is the batch: a number, or Keras 2's list of one number.
   void Axis(int64_t* axis);
   // Returns the shape of one example, under any of Keras's names for this key. `input_dim` is one

@@ -53,4 +53,9 @@ void ReadRegularizer(const JsonPlace& place, RegularizerSpec& spec) {
   place.errors.Add(place.path, UnknownName("regularizer", form.class_name, names));
 }
 
+bool IsPerExample(const KerasVersion& keras) {
+  if (keras.IsKeras2()) return keras >= KerasVersion{2, 4};
+  return keras >= KerasVersion{3, 14};
+}
+
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "coordinator/json/json_reader.h"
+#include "coordinator/layers/keras_file.h"
 
 namespace cohort {
 
@@ -20,5 +21,8 @@ struct RegularizerSpec {
 
 // Reads a class form, or the name of a regularizer with Keras's defaults.
 void ReadRegularizer(const JsonPlace& place, RegularizerSpec& spec);
+
+// Returns whether this version divides what an output adds to the loss by the number of examples.
+bool IsPerExample(const KerasVersion& keras);
 
 }  // namespace cohort

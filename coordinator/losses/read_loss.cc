@@ -51,21 +51,22 @@ const LossRow* FindRow(const ClassForm& form, const JsonPlace& place) {
   return nullptr;
 }
 
-// Reads or records `fn`, the name of a function. Only Keras 2 writes this key, so it also tells the
-// version.
+// Reads or records `fn`, the name of a function. A string says that Keras 2 wrote the file, so its
+// formula counts; later releases write the class form of the function.
 void ReadFunctionName(ObjectReader& config, const LossRow& row, bool is_known, int& keras) {
   std::string name = row.names.front();
   if (config.recording()) {
     if (keras == 2) config.String("fn", &name);
     return;
   }
-  if (config.Find("fn") == nullptr) return;
-  config.String("fn", &name);
+  const json* const given = config.Find("fn");
+  if (given == nullptr) return;
+  config.Function("fn", &name);
   if (FindLossFunction(name) != &row) {
     config.AddError("fn", absl::StrCat("is ", JsonExcerpt(name), ", which is not the function of ",
                                        row.class_name, "; leave it out"));
   }
-  if (!is_known) keras = 2;
+  if (!is_known && given->is_string()) keras = 2;
 }
 
 }  // namespace

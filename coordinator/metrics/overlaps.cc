@@ -29,7 +29,7 @@ std::string AddMatrix(const MetricSite& site, std::string truth, std::string pre
   truth = n.Flat(truth);
   prediction = n.Flat(prediction);
   const auto& config = site.config();
-  if (!config.IsNull("ignore_class")) {
+  if (config.Has("ignore_class") && !config.IsNull("ignore_class")) {
     const std::string ignored = n.Equal(truth, n.Int(config.Whole("ignore_class")));
     const std::string zero = n.Int(0);
     truth = n.Where(ignored, zero, truth);
@@ -57,7 +57,8 @@ std::string ClassesOf(FormulaNodes& n, const std::string& x, bool is_sparse, int
 std::string AddOverlap(const MetricSite& site) {
   const ClassConfig& config = site.config();
   FormulaNodes& n = site.nodes;
-  const bool sparse_true = config.Flag("sparse_y_true");
+  // The labels of the one-hot classes are never class numbers.
+  const bool sparse_true = config.Has("sparse_y_true") && config.Flag("sparse_y_true");
   const bool sparse_pred = config.Flag("sparse_y_pred");
   const int64_t axis = config.Whole("axis");
   const std::string truth = ClassesOf(n, site.y_true(), sparse_true, axis);
@@ -157,10 +158,10 @@ MetricRow OverlapRow(const std::string& class_name, const std::string& name, boo
   row.labels = LabelKind::kAny;
   row.keys = {OptionalWholeKey("num_classes", {.min = 1, .max = kClassesMax}),
               OptionalWholeKey("ignore_class", {.min = -1e9, .max = 1e9}),
-              FlagKey("sparse_y_pred", !is_one_hot),
-              FlagKey("sparse_y_true", !is_one_hot),
-              WholeKey("axis", -1, {.min = -8, .max = 8}),
-              DtypeKey()};
+              FlagKey("sparse_y_pred", !is_one_hot)};
+  if (!is_one_hot) row.keys.push_back(FlagKey("sparse_y_true", true));
+  row.keys.push_back(WholeKey("axis", -1, {.min = -8, .max = 8}));
+  row.keys.push_back(DtypeKey());
   if (of_targets) {
     row.keys.push_back(OptionalWholesKey("target_class_ids", {.min = 0, .max = kClassesMax}));
   }
@@ -183,8 +184,7 @@ std::vector<MetricRow> OverlapMetrics() {
   binary.names = {"binary_io_u"};
   binary.labels = LabelKind::kLikeOutput;
   binary.keys = {OptionalWholesKey("target_class_ids", {.min = 0, .max = kClassesMax}),
-                 NumberKey("threshold", 0.5, {.min = 0, .max = 1}),
-                 OptionalWholeKey("ignore_class", {.min = -1e9, .max = 1e9}), DtypeKey()};
+                 NumberKey("threshold", 0.5, {.min = 0, .max = 1}), DtypeKey()};
   binary.add = AddBinaryOverlap;
   binary.value = BinaryOverlap;
   binary.size = BinaryMatrixSize;

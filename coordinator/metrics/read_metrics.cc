@@ -20,9 +20,10 @@ bool HasKey(const MetricRow& row, absl::string_view key) {
                      [&](const ConfigKey& one) { return one.name == key; });
 }
 
-// Returns the class's name. For a MeanMetricWrapper returns the name of its function: Keras 2
-// writes a metric that compile() got by a name as {"class_name": "MeanMetricWrapper", "config":
-// {"fn": "binary_accuracy"}}.
+// Returns the function of a MeanMetricWrapper, as which Keras 2 writes a metric that compile() was
+// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}. Keras
+// 3 writes one that was made of a function and its arguments. Returns the name of any other class
+// as it is.
 std::string NameIn(const ClassForm& form) {
   const bool is_wrapper = form.class_name == "MeanMetricWrapper" && form.config != nullptr &&
                           form.config->is_object() && form.config->contains("fn");
@@ -52,15 +53,15 @@ void ReadFields(ObjectReader& config, const MetricRow& row, int keras, MetricSpe
   std::string function = row.names.front();
   if (config.recording()) {
     if (spec.keras == 2) config.String("fn", &function);
-  } else if (config.Find("fn") != nullptr) {
-    config.String("fn", &function);
+  } else if (const json* const given = config.Find("fn")) {
+    config.Function("fn", &function);
     if (std::find(row.names.begin(), row.names.end(), function) == row.names.end()) {
       config.AddError("fn",
                       absl::StrCat("is ", JsonExcerpt(function), ", which is not the function of ",
                                    row.class_name, "; leave it out"));
     }
-    // Only Keras 2 writes a function here, so the formula of Keras 2 counts.
-    if (keras == 0) spec.keras = 2;
+    // Keras 2 writes the function's name, so its formula counts; Keras 3 writes a class form.
+    if (keras == 0 && given->is_string()) spec.keras = 2;
   }
   ReadConfigKeys(config, row.keys, spec.config);
   if (!HasKey(row, "dtype")) config.OnlyNeutral("dtype", "float32");

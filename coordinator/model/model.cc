@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 #include "coordinator/network/calls.h"
-#include "coordinator/network/penalty.h"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "coordinator/layers/nodes.h"
-#include "coordinator/network/penalty.h"
 
 namespace cohort {
 namespace {
@@ -131,20 +130,6 @@ std::vector<LayerValue> WithMasks(const LayerCall& call, const CallTensors<Layer
   return inputs;
 }
 
-// Adds the penalty that a layer has for its output.
-void AddActivityPenalty(const LayerSpec& layer, const LayerValue& output, LayerTarget& target) {
-  if (layer.activity.is_none() || target.mode == ModelMode::kPrediction) return;
-  const Nodes nodes(target.graph);
-  const Shape& shape = output.type.shape;
-  std::string penalty = AddPenalty(layer.activity, output.value, shape, nodes);
-  if (layer.activity_per_example) {
-    const std::string size = nodes.Cast(nodes.Op("Size", {output.value}), DType::kFloat32);
-    const auto elements = static_cast<double>(shape.num_elements());
-    penalty = nodes.Div(penalty, nodes.Div(size, nodes.Number(elements)));
-  }
-  target.penalties.push_back(penalty);
-}
-
 std::vector<LayerValue> BuildLayer(const LayerSpec& layer, const CallSettings& settings,
                                    const std::vector<LayerValue>& inputs, LayerTarget& target) {
   std::vector<TensorType> types;
@@ -159,7 +144,7 @@ std::vector<LayerValue> BuildLayer(const LayerSpec& layer, const CallSettings& s
     if (layer.type->masks == MaskRule::kPass) values[i].mask = inputs[0].mask;
     if (layer.type->masks == MaskRule::kStop) values[i].mask.clear();
   }
-  AddActivityPenalty(layer, values[0], target);
+  AddActivityPenalties({layer.activity, layer.activity_per_example}, values, target);
   return values;
 }
 

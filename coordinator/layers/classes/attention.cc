@@ -10,6 +10,7 @@
 #include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -134,9 +135,9 @@ class HeadsAttention : public Layer {
     const bool gives_scores = call.settings.flags.contains("return_attention_scores");
     // The query is scaled before the product, as in Keras.
     const std::string scale = nodes.Number(1 / std::sqrt(static_cast<double>(key_dim_)));
-    const std::string queries = nodes.Mul(Heads(call, "query", q, heads_, key_dim_, nodes), scale);
-    const std::string keys = Heads(call, "key", k, kv_heads_, key_dim_, nodes);
-    const std::string values = Heads(call, "value", v, kv_heads_, value_dim_, nodes);
+    const std::string queries = nodes.Mul(Heads(call, "query", q, heads_, key_dim_, target), scale);
+    const std::string keys = Heads(call, "key", k, kv_heads_, key_dim_, target);
+    const std::string values = Heads(call, "value", v, kv_heads_, value_dim_, target);
     const std::string seen = Seen(call, q, k, value, named_key, nodes);
     const std::string scores = nodes.Op("MatMul", {queries, nodes.Transpose(keys, {0, 1, 3, 2})});
     // Keras from 3.10 on gives zeros to a query that may see no key, if Keras computes the scores
@@ -154,8 +155,7 @@ class HeadsAttention : public Layer {
     }
     std::string seen_values = nodes.Op("MatMul", {dropped, values});
     if (use_gate_) {
-      const std::string gate = Heads(call, "gate", q, heads_, value_dim_, nodes);
-      seen_values = nodes.Mul(seen_values, nodes.Op("Sigmoid", {gate}));
+      seen_values = nodes.Mul(seen_values, Heads(call, "gate", q, heads_, value_dim_, target));
     }
     const std::string heads = nodes.Transpose(seen_values, {0, 2, 1, 3});
     const std::string joined = nodes.Reshape(heads, {-1, q.steps(), heads_ * value_dim_});
@@ -169,6 +169,8 @@ class HeadsAttention : public Layer {
     }
     std::vector<LayerValue> outputs = {
         {.value = nodes.ReshapeExamples(y, call.outputs[0].shape), .mask = call.input().mask}};
+    outputs[0].type = call.outputs[0];
+    AddActivityPenalties(projections_, outputs, target);
     if (gives_scores) {
       outputs.push_back({nodes.ReshapeExamples(weights, call.outputs[1].shape)});
     }
@@ -188,6 +190,11 @@ class HeadsAttention : public Layer {
     config.OptionalInt("sliding_window", {.min = 1, .max = kDimMax}, &sliding_window_);
     config.Ignore("seed");
     hidden_rows_are_zero_ = reader.Keras() >= KerasVersion{3, 10};
+    // The projections of Keras 3 have the regularizer of the layer.
+    if (!reader.Keras().IsKeras2()) {
+      reader.Regularizer("activity_regularizer", &projections_.regularizer);
+      projections_.per_example = IsPerExample(reader.Keras());
+    }
     // Keras 2 writes the shapes for which the layer was built.
     for (const char* key : {"query_shape", "key_shape", "value_shape"}) config.Ignore(key);
   }
@@ -198,6 +205,7 @@ class HeadsAttention : public Layer {
   int64_t value_dim_ = 1;
   std::vector<int64_t> output_dims_ = {};     // empty: the query's last dimension
   std::vector<int64_t> attention_axes_ = {};  // empty: all between the batch and the last
+  ActivityPenalty projections_;               // the penalty for what each projection gives
 
  private:
   void ReadGate(ObjectReader& config) {
@@ -295,13 +303,18 @@ class HeadsAttention : public Layer {
 
   // Returns [N,heads,steps,dim], where N counts leading dimensions too.
   std::string Heads(const BuiltCall& call, const std::string& name, const HeadInput& input,
-                    int64_t heads, int64_t dim, const Nodes& nodes) const {
+                    int64_t heads, int64_t dim, LayerTarget& target) const {
+    const Nodes nodes(target.graph);
     const std::string x =
         nodes.Reshape(ChannelsLast(*input.value, nodes), {-1, input.steps(), input.size});
     const std::string path = call.layer() + "/" + name;
     const std::string kernel = nodes.Reshape(path + "/kernel", {input.size, heads * dim});
     std::string y = nodes.Op("MatMul", {x, kernel});
     if (use_bias_) y = nodes.Add(y, nodes.Reshape(path + "/bias", {heads * dim}));
+    if (name == "gate") y = nodes.Op("Sigmoid", {y});
+    const int64_t elements = Shape(input.leading).num_elements() * input.steps() * heads * dim;
+    const LayerValue projected = {.value = y, .type = {.shape = Shape({elements})}};
+    AddActivityPenalties(projections_, {&projected, 1}, target);
     y = nodes.Reshape(y, {-1, input.steps(), heads, dim});
     if (heads != heads_) {
       std::vector<int64_t> repeated;
@@ -374,7 +387,17 @@ class MultiHeadAttention : public HeadsAttention {
       config.Ints("attention_axes", {.min = 1, .max = kRankMax}, 1, &attention_axes_);
     }
     ReadRest(reader);
+    only_projections_ = !reader.Keras().IsKeras2();
   }
+
+  // In Keras 3, the projections have the regularizer of the layer, and the layer itself has none.
+  const RegularizerSpec* activity() const override {
+    static const auto* const kNone = new RegularizerSpec();
+    return only_projections_ ? kNone : nullptr;
+  }
+
+ private:
+  bool only_projections_ = false;
 };
 
 class GroupedQueryAttention : public HeadsAttention {

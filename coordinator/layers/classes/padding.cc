@@ -57,7 +57,6 @@ class EdgeLayer : public Layer {
  protected:
   void ReadEdges(const char* key, LayerReader& reader) {
     reader.FloatPolicy();
-    reader.DataFormat(&layout_.channels_first);
     if (const json* const value = reader.config.Find(key)) {
       const auto edges = AllEdgesOf(*value, kAxes);
       if (edges) edges_ = *edges;
@@ -90,7 +89,10 @@ class EdgeLayer : public Layer {
 template <size_t kAxes>
 class ZeroPadding : public EdgeLayer<kAxes, 1> {
  public:
-  void Read(LayerReader& reader) override { this->ReadEdges("padding", reader); }
+  void Read(LayerReader& reader) override {
+    reader.DataFormat(&this->layout_.channels_first);
+    this->ReadEdges("padding", reader);
+  }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
     return this->PlanEdges(call, 1);
@@ -112,7 +114,14 @@ class ZeroPadding : public EdgeLayer<kAxes, 1> {
 template <size_t kAxes>
 class Cropping : public EdgeLayer<kAxes, kAxes == 2 ? 0 : 1> {
  public:
-  void Read(LayerReader& reader) override { this->ReadEdges("cropping", reader); }
+  void Read(LayerReader& reader) override {
+    if (kAxes == 1) {
+      reader.OnlyChannelsLast();
+    } else {
+      reader.DataFormat(&this->layout_.channels_first);
+    }
+    this->ReadEdges("cropping", reader);
+  }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
     return this->PlanEdges(call, -1);

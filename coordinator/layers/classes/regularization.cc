@@ -100,7 +100,11 @@ class SpatialDropout : public RandomLayer {
   void Read(LayerReader& reader) override {
     ReadRate(reader);
     reader.config.OnlyNeutral("noise_shape", nullptr);
-    reader.DataFormat(&channels_first_);
+    if (kAxes == 1) {
+      reader.OnlyChannelsLast();
+    } else {
+      reader.DataFormat(&channels_first_);
+    }
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,

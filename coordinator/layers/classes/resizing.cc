@@ -96,7 +96,11 @@ class UpSampling : public Layer {
  public:
   void Read(LayerReader& reader) override {
     reader.FloatPolicy();
-    reader.DataFormat(&layout_.channels_first);
+    if (kAxes == 1) {
+      reader.OnlyChannelsLast();
+    } else {
+      reader.DataFormat(&layout_.channels_first);
+    }
     reader.Extents("size", &size_);
     if (kAxes == 2) reader.config.Choice("interpolation", Interpolations(), &interpolation_);
   }
@@ -209,8 +213,7 @@ class Resizing : public ToSize {
     if (crops_ && pads_) {
       config.AddError("pad_to_aspect_ratio", "stands beside crop_to_aspect_ratio; one is true");
     }
-    std::string fill_mode = "constant";
-    config.Choice("fill_mode", {"constant"}, &fill_mode);
+    config.OnlyNeutral("fill_mode", "constant");
     config.Number("fill_value", {}, &fill_value_);
     config.OnlyNeutral("antialias", false);
   }

@@ -10,6 +10,7 @@
 #include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -174,7 +175,10 @@ class Bidirectional : public Layer {
     for (const LayerValue& input : inputs) types.push_back(input.type);
     LayerPlan unused(/*seed=*/0);
     const std::vector<TensorType> outputs = *inner.layer->Plan({settings, types}, unused);
-    return inner.Build({settings, inputs, outputs}, target);
+    std::vector<LayerValue> values = inner.Build({settings, inputs, outputs}, target);
+    for (size_t i = 0; i < values.size(); ++i) values[i].type = outputs[i];
+    AddActivityPenalties({inner.activity, inner.activity_per_example}, values, target);
+    return values;
   }
 
   static std::string Reversed(const std::string& x, int64_t steps, const Nodes& nodes) {
@@ -214,6 +218,7 @@ class TimeDistributed : public Layer {
     const bool normalizes = inner_.type->name == absl::string_view(kBatchNorm) ||
                             absl::StrContains(inner_.config, absl::StrCat("\"", kBatchNorm, "\""));
     trains_by_step_ = normalizes && !reader.Keras().IsKeras2();
+    penalizes_ = inner_.activity.is_none() || reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
@@ -252,8 +257,12 @@ class TimeDistributed : public Layer {
       return BuildSteps(call, settings, types, target);
     }
     std::vector<LayerValue> values = inner_.Build({settings, {&input, 1}, types}, target);
+    for (size_t i = 0; i < values.size(); ++i) values[i].type = types[i];
+    // Keras 3 loses what the layer within adds to the loss.
+    if (penalizes_) {
+      AddActivityPenalties({inner_.activity, inner_.activity_per_example}, values, target);
+    }
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i].type = types[i];
       const std::string value = ChannelsLast(values[i], nodes);
       values[i] = {nodes.ReshapeExamples(value, call.outputs[i].shape)};
     }
@@ -303,6 +312,7 @@ class TimeDistributed : public Layer {
 
   LayerSpec inner_;
   bool trains_by_step_ = false;
+  bool penalizes_ = true;
 };
 
 }  // namespace

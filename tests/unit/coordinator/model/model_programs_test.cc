@@ -261,6 +261,25 @@ TEST(ModelPrograms, SomeVariablesHaveRulesOfTheirOwn) {
   }
 }
 
+// As Keras does, Muon knows an embedding by its name.
+TEST(ModelPrograms, MuonLeavesEmbeddingsToAdamWUnlessItIsToldNotTo) {
+  json model = MnistModel();
+  model["config"]["layers"].back()["config"]["name"] = "my_Embedding";
+  const auto op = [&](const json& config) {
+    const ModelPrograms programs = *Build(model, MnistBatch(), "categorical_crossentropy",
+                                          json::array(), Layer("Muon", config));
+    std::string found = "none";
+    for (const VariableSpec& variable : programs.variables) {
+      if (variable.name != "my_Embedding/kernel") continue;
+      found = variable.rule.value_or(programs.update_rule).op();
+    }
+    return found;
+  };
+  EXPECT_EQ(op(json::object()), "adam");
+  EXPECT_EQ(op({{"exclude_embeddings", true}}), "adam");
+  EXPECT_EQ(op({{"exclude_embeddings", false}}), "muon");
+}
+
 absl::StatusOr<ModelPrograms> WithConstraint(const json& constraint) {
   const json model = Sequential(json::array({Layer(
       "Dense", {{"units", 10}, {"activation", "softmax"}, {"kernel_constraint", constraint}})}));

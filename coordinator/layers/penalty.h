@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "absl/types/span.h"
 #include "common/tensor/shape.h"
+#include "coordinator/layers/layer_target.h"
 #include "coordinator/layers/nodes.h"
 #include "coordinator/layers/regularizer.h"
 
@@ -14,5 +16,16 @@ namespace cohort {
 // regularizer is OrthogonalRegularizer.
 std::string AddPenalty(const RegularizerSpec& spec, const std::string& x, const Shape& shape,
                        const Nodes& nodes);
+
+// A penalty for what a layer gives.
+struct ActivityPenalty {
+  RegularizerSpec regularizer = {};
+  bool per_example = true;  // true: it is divided by the number of examples
+};
+
+// Adds the penalty of each output, whose type is set, to those of the target; nothing in
+// prediction.
+void AddActivityPenalties(const ActivityPenalty& penalty, absl::Span<const LayerValue> outputs,
+                          LayerTarget& target);
 
 }  // namespace cohort
