@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 
 namespace cohort {
 namespace {
