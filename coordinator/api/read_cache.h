@@ -1,5 +1,8 @@
 #pragma once
 
+// The values that caching scopes hold. Each thread has at most one scope at a time, and sees only
+// the values of its own scope.
+
 #include <map>
 #include <string>
 #include <thread>

@@ -1,5 +1,8 @@
 #pragma once
 
+// Limits of the number of a job's workers: the job file's cluster.min_workers and
+// cluster.max_workers, or what the strategy can use.
+
 #include <cstddef>
 #include <limits>
 #include <string>

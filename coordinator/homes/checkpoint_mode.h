@@ -1,5 +1,7 @@
 #pragma once
 
+// The values of the job file's key checkpoint.mode.
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 

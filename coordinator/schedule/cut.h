@@ -1,5 +1,8 @@
 #pragma once
 
+// A cut: the point in a job that a checkpoint saves. A closure is in the cut or not, in all slices
+// alike (redo_log.h).
+
 #include <cstddef>
 #include <memory>
 #include <vector>

@@ -1,5 +1,7 @@
 #pragma once
 
+// Limits of scheduling: how many closures may be under way, and how often a closure may fail.
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>

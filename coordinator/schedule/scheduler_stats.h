@@ -1,5 +1,7 @@
 #pragma once
 
+// Counters of a scheduler, for the summary of a job and for `coordinator ctl status`.
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

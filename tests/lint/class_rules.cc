@@ -121,10 +121,9 @@ bool Checks(const std::string& body, const std::string& type,
 // Classes with more than one source, each with the reason. The list may only shrink.
 const std::set<std::string>& ClassesInSeveralSources() {
   static const auto* const names = new std::set<std::string>{
-      "Cluster",             // tasks and epochs; members: two files below 600 lines
-      "ClusterCoordinator",  // its calls; the making of its parts
-      "Scheduler",           // the state; calls of workers; restores and cuts
-      "VariableSlice"        // changes and slots are read from payloads, which the service knows
+      "Cluster",       // tasks and epochs; members: two files below 600 lines
+      "Scheduler",     // the state; calls of workers; restores and cuts
+      "VariableSlice"  // changes and slots are read from payloads, which the service knows
   };
   return *names;
 }
