@@ -135,6 +135,34 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
+// Returns the names of the values in a checkpoint that no variable of the job takes. Slots, rows of
+// tables and other parts of variables have names with "/.", which no variable has.
+std::vector<std::string> UntakenValues(const BundleReader& reader,
+                                       absl::Span<const proto::VariableLayout> variables) {
+  std::set<std::string> taken = {kStepName, kEpochName, kPassName, kExamplesName};
+  for (const proto::VariableLayout& variable : variables) taken.insert(variable.name());
+  std::vector<std::string> untaken;
+  for (const auto& [name, tensor] : reader.tensors()) {
+    const bool is_part = absl::StartsWith(name, ".") || absl::StrContains(name, "/.");
+    if (!is_part && !taken.contains(name)) untaken.push_back(name);
+  }
+  return untaken;
+}
+
+// Logs the values of a checkpoint that the job has no variable for: the model may have lost a layer
+// by mistake.
+void SayUntaken(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables) {
+  constexpr size_t kNamesMax = 8;
+  std::vector<std::string> names = UntakenValues(reader, variables);
+  const size_t count = names.size();
+  if (count == 0) return;
+  for (std::string& name : names) name = Excerpt(name);
+  if (count > kNamesMax) names.resize(kNamesMax);
+  Log(LogLevel::kWarning, "checkpoint_values_not_taken",
+      {{"values", count},
+       {"names", absl::StrCat(absl::StrJoin(names, ", "), count > kNamesMax ? ", ..." : "")}});
+}
+
 // Logs how many tensors of a checkpoint have types that Cohort does not have, such as TensorFlow's
 // strings, with the names of the first ones.
 void SayLeftOut(const BundleReader& reader) {
@@ -333,6 +361,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
        {"weights_only", options_.weights_only ? "yes" : "no"}});
   latest_ = prefix;
   SayLeftOut(*reader);
+  SayUntaken(*reader, variables);
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }
