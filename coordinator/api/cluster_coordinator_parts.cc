@@ -399,11 +399,15 @@ bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Do
   return true;
 }
 
+absl::Status ClusterCoordinator::CheckHeld() { return cohort::CheckHeld(waiter_, *cluster_); }
+
+absl::Status ClusterCoordinator::ConfirmHeld() { return cohort::ConfirmHeld(waiter_, *cluster_); }
+
 absl::Status ClusterCoordinator::ForgetState() {
   if (recovery_ == nullptr) return absl::OkStatus();
   // If another coordinator has taken over the job, it needs the checkpoints. So checkpoints are
   // removed only after a check that the tasks are still held by this coordinator.
-  RETURN_IF_ERROR(CheckHeld(waiter_, *cluster_));
+  RETURN_IF_ERROR(CheckHeld());
   return WaitFor("the recovery checkpoints to be removed",
                  [&](Recovery::Done done) { recovery_->Forget(std::move(done)); });
 }
