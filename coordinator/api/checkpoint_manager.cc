@@ -233,7 +233,10 @@ CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coor
 CheckpointManager::~CheckpointManager() = default;
 
 void CheckpointManager::RemoveUnfinished() {
-  if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
+  // An unfinished save may be the one that another coordinator, which has taken over, is making.
+  if (IsSaving() && coordinator_.ConfirmHeld().ok()) {
+    RemoveUnfinishedSaves(files_, options_.directory);
+  }
 }
 
 bool CheckpointManager::IsIntact(const std::string& prefix) const {
@@ -258,9 +261,10 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   ASSIGN_OR_RETURN(const std::string prefix, UnusedPrefix(progress.global_step));
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
-    // If the removal fails, the error is ignored. The failed save has no index, so no reader finds
-    // its files, and they only take disk space.
-    DeleteCheckpoint(files_, prefix).IgnoreError();
+    // If another coordinator has taken over, files of this name may be those that it has saved. If
+    // the removal fails, the error is ignored. The failed save has no index, so no reader finds its
+    // files, and they only take disk space.
+    if (coordinator_.ConfirmHeld().ok()) DeleteCheckpoint(files_, prefix).IgnoreError();
     return written;
   }
   RETURN_IF_ERROR(MakeLatest(BaseName(prefix)));
@@ -293,10 +297,16 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
                    coordinator_.parts().ps->Save(prefix, extras));
+  // The shards were saved under this coordinator's epoch. Another one that has taken over since may
+  // have saved a checkpoint of the same name, whose shards this index would not fit.
+  RETURN_IF_ERROR(coordinator_.CheckHeld());
   return WriteIndex(files_, prefix, coordinator_.parts().ps->num_savers(), saved);
 }
 
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
+  // The latest checkpoint is that of the coordinator which holds the tasks, and this one must not
+  // remove what that one keeps.
+  RETURN_IF_ERROR(coordinator_.CheckHeld());
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
     // The new state file lists all checkpoints of the old one, and the new checkpoint.
