@@ -18,6 +18,7 @@
 #include "common/cluster/signals.h"
 #include "common/wire/route/real_world.h"
 #include "coordinator/daemon/coordinator_daemon.h"
+#include "coordinator/daemon/job_paths.h"
 #include "coordinator/inspect/inspect_command.h"
 #include "coordinator/members/ctl_command.h"
 
@@ -26,14 +27,11 @@ namespace {
 using cohort::CoordinatorDaemon;
 
 // Collects what the daemon has to know about its machine and its environment variables.
-CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& environment,
-                                               cohort::FileSystem& files) {
+CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& environment) {
   CoordinatorDaemon::Environment result;
   result.processors = cohort::ProcessorCount();
   result.process = "process " + std::to_string(getpid()) + " on host " + cohort::HostName();
-  result.mnist.data_directory = environment("COHORT_DATA_DIR").value_or("");
-  const std::string home = environment("HOME").value_or("");
-  if (!home.empty()) result.mnist.cache_directory = cohort::JoinPath(home, ".cache/cohort");
+  result.mnist = cohort::MnistSearchOf(environment);
   return result;
 }
 
@@ -53,8 +51,7 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   cohort::RealWorld world(2, options.transport);
   const absl::Duration drain_timeout = options.drain_timeout;
   cohort::BlockingWaiter waiter;
-  CoordinatorDaemon daemon(world.world(), waiter, std::move(options),
-                           DescribeProcess(environment, world.world().files));
+  CoordinatorDaemon daemon(world.world(), waiter, std::move(options), DescribeProcess(environment));
   CoordinatorDaemon::Result result;
   cohort::Event ended;
   std::thread job([&] {

@@ -197,7 +197,7 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   return limits;
 }
 
-int ProcessorCount() {
+int ProcessorCount(const std::string& root) {
   int count = static_cast<int>(std::thread::hardware_concurrency());
   // sched_getaffinity fails on machines with more processors than cpu_set_t has bits; all
   // processors count in that case.
@@ -205,7 +205,7 @@ int ProcessorCount() {
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
     count = std::min(count, CPU_COUNT(&allowed));
   }
-  const CgroupLimits limits = ReadCgroupLimits("");
+  const CgroupLimits limits = ReadCgroupLimits(root);
   if (limits.processors.has_value() && *limits.processors < count) {
     count = static_cast<int>(std::ceil(*limits.processors));
   }

@@ -135,6 +135,34 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
+// Returns the names of the values in a checkpoint that no variable of the job takes. Slots, rows of
+// tables and other parts of variables have names with "/.", which no variable has.
+std::vector<std::string> UntakenValues(const BundleReader& reader,
+                                       absl::Span<const proto::VariableLayout> variables) {
+  std::set<std::string> taken = {kStepName, kEpochName, kPassName, kExamplesName};
+  for (const proto::VariableLayout& variable : variables) taken.insert(variable.name());
+  std::vector<std::string> untaken;
+  for (const auto& [name, tensor] : reader.tensors()) {
+    const bool is_part = absl::StartsWith(name, ".") || absl::StrContains(name, "/.");
+    if (!is_part && !taken.contains(name)) untaken.push_back(name);
+  }
+  return untaken;
+}
+
+// Logs the values of a checkpoint that the job has no variable for: the model may have lost a layer
+// by mistake.
+void SayUntaken(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables) {
+  constexpr size_t kNamesMax = 8;
+  std::vector<std::string> names = UntakenValues(reader, variables);
+  const size_t count = names.size();
+  if (count == 0) return;
+  for (std::string& name : names) name = Excerpt(name);
+  if (count > kNamesMax) names.resize(kNamesMax);
+  Log(LogLevel::kWarning, "checkpoint_values_not_taken",
+      {{"values", count},
+       {"names", absl::StrCat(absl::StrJoin(names, ", "), count > kNamesMax ? ", ..." : "")}});
+}
+
 // Logs how many tensors of a checkpoint have types that Cohort does not have, such as TensorFlow's
 // strings, with the names of the first ones.
 void SayLeftOut(const BundleReader& reader) {
@@ -205,7 +233,10 @@ CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coor
 CheckpointManager::~CheckpointManager() = default;
 
 void CheckpointManager::RemoveUnfinished() {
-  if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
+  // An unfinished save may be the one that another coordinator, which has taken over, is making.
+  if (IsSaving() && coordinator_.ConfirmHeld().ok()) {
+    RemoveUnfinishedSaves(files_, options_.directory);
+  }
 }
 
 bool CheckpointManager::IsIntact(const std::string& prefix) const {
@@ -230,9 +261,10 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   ASSIGN_OR_RETURN(const std::string prefix, UnusedPrefix(progress.global_step));
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
-    // If the removal fails, the error is ignored. The failed save has no index, so no reader finds
-    // its files, and they only take disk space.
-    DeleteCheckpoint(files_, prefix).IgnoreError();
+    // If another coordinator has taken over, files of this name may be those that it has saved. If
+    // the removal fails, the error is ignored. The failed save has no index, so no reader finds its
+    // files, and they only take disk space.
+    if (coordinator_.ConfirmHeld().ok()) DeleteCheckpoint(files_, prefix).IgnoreError();
     return written;
   }
   RETURN_IF_ERROR(MakeLatest(BaseName(prefix)));
@@ -265,10 +297,16 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
                    coordinator_.parts().ps->Save(prefix, extras));
+  // The shards were saved under this coordinator's epoch. Another one that has taken over since may
+  // have saved a checkpoint of the same name, whose shards this index would not fit.
+  RETURN_IF_ERROR(coordinator_.CheckHeld());
   return WriteIndex(files_, prefix, coordinator_.parts().ps->num_savers(), saved);
 }
 
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
+  // The latest checkpoint is that of the coordinator which holds the tasks, and this one must not
+  // remove what that one keeps.
+  RETURN_IF_ERROR(coordinator_.CheckHeld());
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
     // The new state file lists all checkpoints of the old one, and the new checkpoint.
@@ -333,6 +371,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
        {"weights_only", options_.weights_only ? "yes" : "no"}});
   latest_ = prefix;
   SayLeftOut(*reader);
+  SayUntaken(*reader, variables);
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }

@@ -57,13 +57,16 @@ class CheckpointManager {
   bool IsSaving() const { return !options_.directory.empty(); }
 
   // Removes the files of unfinished saves, which processes that were killed left in the directory.
-  // Must be called before the first Save.
+  // Must be called before the first Save. Removes nothing if another coordinator may have taken
+  // over the tasks.
   void RemoveUnfinished();
 
   // Returns the prefix that Save would now give to a checkpoint of step `step`.
   absl::StatusOr<std::string> UnusedPrefix(int64_t step) const;
 
-  // Writes a checkpoint and returns its prefix; a failed save removes the files that it wrote.
+  // Writes a checkpoint and returns its prefix; a failed save removes the files that it wrote. If
+  // another coordinator has taken over the tasks, it writes and removes nothing that this one may
+  // have, and fails with class STALE.
   // Deletes the oldest checkpoints beyond max_to_keep. The checkpoint also records how many bytes
   // the parameter servers have moved for the slices of `variables` since the last save
   // (load_record.h).

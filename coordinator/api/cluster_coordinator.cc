@@ -384,11 +384,19 @@ void ClusterCoordinator::MakeDurableSoon() {
     impl_->parts.recovery->Checkpoint([](const absl::Status&) {});
 }
 
+absl::Status ClusterCoordinator::CheckHeld() {
+  return cohort::CheckHeld(impl_->waiter, *impl_->parts.cluster);
+}
+
+absl::Status ClusterCoordinator::ConfirmHeld() {
+  return cohort::ConfirmHeld(impl_->waiter, *impl_->parts.cluster);
+}
+
 absl::Status ClusterCoordinator::ForgetState() {
   if (impl_->parts.recovery == nullptr) return absl::OkStatus();
   // If another coordinator has taken over the job, it needs the checkpoints. So checkpoints are
   // removed only after a check that the tasks are still held by this coordinator.
-  RETURN_IF_ERROR(CheckHeld(impl_->waiter, *impl_->parts.cluster));
+  RETURN_IF_ERROR(CheckHeld());
   return impl_->WaitFor("the recovery checkpoints to be removed", [&](Recovery::Done done) {
     impl_->parts.recovery->Forget(std::move(done));
   });

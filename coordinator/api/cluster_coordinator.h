@@ -204,6 +204,13 @@ class ClusterCoordinator {
   // another coordinator has taken over the job, which then still needs the checkpoints.
   absl::Status ForgetState();
 
+  // Ask the homes whether this coordinator still holds the tasks. Called before files are written
+  // or removed that another coordinator of the job, which may have taken over, has under the same
+  // names. Errors: of class STALE if another coordinator has taken over; ConfirmHeld also fails,
+  // with UNAVAILABLE, if no home answers.
+  absl::Status CheckHeld();
+  absl::Status ConfirmHeld();
+
   // Fails the job with `reason`. A waiting Schedule, Join or Done, or else the next one, returns
   // `reason`. Every wait for a lost task ends at once with `reason`.
   void Abort(const absl::Status& reason);

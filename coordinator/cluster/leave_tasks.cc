@@ -1,5 +1,7 @@
 #include "coordinator/cluster/leave_tasks.h"
 
+#include <atomic>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,24 @@ std::vector<TaskLink> LinksOf(const Cluster& cluster, size_t* num_homes) {
   return links;
 }
 
+// Asks one home after another whether this coordinator holds it. Returns whether one has said so.
+// Errors: those of AskHomes.
+absl::StatusOr<bool> AskWhetherHeldByHomes(Waiter& waiter, const Cluster& cluster) {
+  size_t num_homes = 0;
+  const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
+  // Shared with the last answer, which may run on another thread.
+  const auto confirmed = std::make_shared<std::atomic<bool>>(false);
+  const auto ask = [&](const TaskLink& link, Done done) {
+    AskWhetherHeld(link.control, cluster.epoch(),
+                   [confirmed, done = std::move(done)](absl::Status answer) mutable {
+                     if (answer.ok()) *confirmed = true;
+                     done(std::move(answer));
+                   });
+  };
+  RETURN_IF_ERROR(AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), ask).status());
+  return confirmed->load();
+}
+
 }  // namespace
 
 absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell,
@@ -81,12 +101,13 @@ absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell,
 }
 
 absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster) {
-  size_t num_homes = 0;
-  const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
-  const auto ask = [&](const TaskLink& link, Done done) {
-    AskWhetherHeld(link.control, cluster.epoch(), std::move(done));
-  };
-  return AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), ask).status();
+  return AskWhetherHeldByHomes(waiter, cluster).status();
+}
+
+absl::Status ConfirmHeld(Waiter& waiter, const Cluster& cluster) {
+  ASSIGN_OR_RETURN(const bool confirmed, AskWhetherHeldByHomes(waiter, cluster));
+  if (confirmed) return absl::OkStatus();
+  return absl::UnavailableError("no home says whether this coordinator still holds the tasks");
 }
 
 }  // namespace cohort

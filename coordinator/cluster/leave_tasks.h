@@ -29,4 +29,8 @@ absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell,
 // says so. Errors: an error of class STALE if another coordinator has taken over.
 absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster);
 
+// The same, but the answer of a home is required. Errors: those of CheckHeld; UNAVAILABLE if no
+// home answers, for then another coordinator may hold the tasks.
+absl::Status ConfirmHeld(Waiter& waiter, const Cluster& cluster);
+
 }  // namespace cohort

@@ -31,6 +31,7 @@
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
+#include "coordinator/train/data_sources.h"
 #include "coordinator/train/offline_plan.h"
 
 namespace cohort {
@@ -303,13 +304,17 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   }
   for (auto& problem : OutputProblems(places, environment, files)) problems.push_back(problem);
   if (!problems.empty()) return;
+  const absl::Status data = CheckDataSources(files, options.job.data, MnistSearchOf(environment));
+  if (!data.ok()) problems.push_back(absl::StrCat(options.job_file, ": data: ", data.message()));
   std::vector<proto::VariableLayout> variables;
   if (!options.job.checkpoint.restore.empty() || !options.job.checkpoint.init_from.path.empty()) {
     // Where only the workers can tell the variables' shapes, a start compares them later.
     absl::StatusOr<Plan> plan = MakeOfflinePlan(options.job, ShapeOf(options));
     if (plan.ok()) variables = std::move(plan->variables);
   }
-  const absl::Status good = CheckBeginning(places, files, variables);
+  absl::Status good = CheckBeginning(places, files, variables);
+  // The checkpoint to restore may say how much each part of the variables was asked for.
+  if (good.ok()) good = ReadJobLoads(files, options.job).status();
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
 }
 

@@ -217,6 +217,14 @@ std::string RecoveryDirectoryOf(const JobPlaces& places) {
   return has_state ? JoinPath(places.state_directory, "recovery") : "";
 }
 
+MnistSearch MnistSearchOf(const Environment& environment) {
+  MnistSearch search;
+  search.data_directory = environment("COHORT_DATA_DIR").value_or("");
+  const std::string home = environment("HOME").value_or("");
+  if (!home.empty()) search.cache_directory = JoinPath(home, ".cache/cohort");
+  return search;
+}
+
 std::vector<std::string> UnusablePaths(const JobPlaces& places, const Environment& environment) {
   const JobSpec& job = places.job;
   std::vector<NamedPath> paths = {

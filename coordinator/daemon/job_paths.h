@@ -13,6 +13,7 @@
 #include "common/base/file_system.h"
 #include "common/cluster/environment.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/train/mnist_files.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -29,6 +30,9 @@ struct JobPlaces {
 // Returns the directory of recovery checkpoints. Returns an empty path if the job keeps none, or if
 // the directory will be in a state directory that does not exist yet.
 std::string RecoveryDirectoryOf(const JobPlaces& places);
+
+// Returns the places where MNIST is searched for, as the environment names them.
+MnistSearch MnistSearchOf(const Environment& environment);
 
 // Returns one problem for each path that contains something that only a shell would expand, such as
 // "~".

@@ -41,22 +41,23 @@ inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::
 
 inline constexpr int kCallAttemptsMax = 3;
 
-// Makes a call. Repeats the call if its request or its answer arrived malformed, up to
-// kCallAttemptsMax attempts in total.
+// Makes a call to the task `task`. Repeats the call if its request or its answer arrived malformed,
+// up to kCallAttemptsMax attempts in total; each such message is logged with the task.
 template <typename Response, typename Request>
-void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
-                     Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
-                     int attempt = 1) {
+void StartUntilWhole(const proto::TaskRef& task, std::shared_ptr<Channel> channel,
+                     std::string method, Envelope<Request> request, absl::Duration timeout,
+                     TypedReply<Response> done, int attempt = 1) {
   Envelope<Request> copy = request;  // the copy shares the payload with `request`
   Channel& called = *channel;
   StartCall<Response>(
       called, method, std::move(copy), timeout,
-      [channel = std::move(channel), method, request = std::move(request), timeout,
+      [task, channel = std::move(channel), method, request = std::move(request), timeout,
        done = std::move(done), attempt](absl::StatusOr<Envelope<Response>> response) mutable {
-        if (!IsMalformed(response.status()) || attempt == kCallAttemptsMax) {
-          return done(std::move(response));
-        }
-        StartUntilWhole<Response>(std::move(channel), std::move(method), std::move(request),
+        if (!IsMalformed(response.status())) return done(std::move(response));
+        Log(LogLevel::kWarning, "malformed_message",
+            {{"task", TaskName(task)}, {"method", method}, {"cause", response.status().message()}});
+        if (attempt == kCallAttemptsMax) return done(std::move(response));
+        StartUntilWhole<Response>(task, std::move(channel), std::move(method), std::move(request),
                                   timeout, std::move(done), attempt + 1);
       });
 }
@@ -112,7 +113,7 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
   }
   for (size_t i = 0; i < links.size(); ++i) {
     StartUntilWhole<Response>(
-        links[i].*lane, std::string(method), std::move(requests[i]), timeout,
+        links[i].task, links[i].*lane, std::string(method), std::move(requests[i]), timeout,
         [state, i, task = links[i].task](absl::StatusOr<Envelope<Response>> response) {
           absl::StatusOr<std::vector<Envelope<Response>>> result;
           {

@@ -142,28 +142,6 @@ void BindFetch(const std::string& output, proto::FetchOfReplicas of_replicas,
   binding->set_of_replicas(of_replicas);
 }
 
-absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
-  GraphBuilder graph("predict");
-  proto::Program program;
-  program.set_name("predict");
-  parts.model.AddColumns(ModelMode::kPrediction, graph, program);
-  parts.model.AddVariables(ModelMode::kPrediction, graph, program);
-  StateValues state;
-  std::vector<std::string> penalties;
-  const std::vector<LayerValue> outputs =
-      parts.model.AddLayers(ModelMode::kPrediction, graph, state, penalties);
-  graph.SetNamePrefix("");
-  for (const LayerValue& value : outputs) {
-    // An output must not be an input, even in a model without nodes.
-    const std::string output = graph.Op("Identity", {value.value});
-    graph.Output(output);
-    BindFetch(output, proto::ROWS_OF_REPLICAS, program);
-  }
-  ASSIGN_OR_RETURN(const onnx::ModelProto model, graph.Finish());
-  program.set_model(model.SerializeAsString());
-  return program;
-}
-
 // Removes nodes that no output depends on. A loss that is computed from logits leaves the model's
 // last activation without a reader.
 void RemoveUnreadNodes(onnx::GraphProto& graph) {
@@ -382,6 +360,28 @@ void SetMetrics(const std::vector<ScoredOutput>& outputs, ModelPrograms& program
 
 }  // namespace
 
+absl::StatusOr<proto::Program> BuildPredict(const Model& model) {
+  GraphBuilder graph("predict");
+  proto::Program program;
+  program.set_name("predict");
+  model.AddColumns(ModelMode::kPrediction, graph, program);
+  model.AddVariables(ModelMode::kPrediction, graph, program);
+  StateValues state;
+  std::vector<std::string> penalties;
+  const std::vector<LayerValue> outputs =
+      model.AddLayers(ModelMode::kPrediction, graph, state, penalties);
+  graph.SetNamePrefix("");
+  for (const LayerValue& value : outputs) {
+    // An output must not be an input, even in a model without nodes.
+    const std::string output = graph.Op("Identity", {value.value});
+    graph.Output(output);
+    BindFetch(output, proto::ROWS_OF_REPLICAS, program);
+  }
+  ASSIGN_OR_RETURN(const onnx::ModelProto built, graph.Finish());
+  program.set_model(built.SerializeAsString());
+  return program;
+}
+
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch) {
   // A batch of one component has no labels, unless data.labels names the model's input.
   if (batch.components_size() < 2 && job.data.labels.empty()) {
@@ -405,7 +405,7 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
     ASSIGN_OR_RETURN(programs.replicated_train_step, BuildTrainStep(parts, /*replicated=*/true));
   }
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));
-  ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts));
+  ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts.model));
   programs.update_rule = MakeUpdateRule(job.compile.optimizer);
   return programs;
 }

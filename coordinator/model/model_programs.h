@@ -31,6 +31,8 @@
 
 namespace cohort {
 
+class Model;
+
 struct ModelPrograms {
   proto::Program train_step;
   // The train step for several replicas, which clips gradients after they are joined. If train_step
@@ -58,5 +60,9 @@ struct ModelPrograms {
 // (TransformElement); model.h says which component is which input. Errors: INVALID_ARGUMENT naming
 // the layer, loss or metric, the type or shape that it was given, and the remedy.
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch);
+
+// Builds `predict` alone, for which the data need no labels. Errors: INVALID_ARGUMENT from the
+// graph.
+absl::StatusOr<proto::Program> BuildPredict(const Model& model);
 
 }  // namespace cohort

@@ -38,6 +38,21 @@ proto::DatasetSource Idx(const std::vector<std::string>& paths) {
   return source;
 }
 
+// Returns the error for an MNIST that is nowhere, in a job that takes no other data in its place.
+absl::Status WithRemedy(const absl::Status& not_found) {
+  return absl::NotFoundError(absl::StrCat(
+      not_found.message(),
+      "; set COHORT_DATA_DIR to a directory that has mnist/, or, to "
+      "train on digits that the program makes where there is no MNIST, give every MNIST of the job "
+      "\"otherwise\": \"synthetic_digits\""));
+}
+
+// Returns the source's MNIST whose files are to be searched for, or null.
+const MnistSpec* SearchedMnist(const DataSourceSpec& source) {
+  const auto* const mnist = std::get_if<MnistSpec>(&source);
+  return mnist != nullptr && mnist->images.empty() ? mnist : nullptr;
+}
+
 // A finder of a job's data sources, which searches for MNIST only once for both splits.
 // Thread-compatible.
 class SourceFinder {
@@ -76,13 +91,7 @@ class SourceFinder {
     // If MNIST's files exist but cannot be used, the result is an error; synthetic digits replace
     // only missing files.
     if (!absl::IsNotFound(files_->status())) return files_->status();
-    if (!spec.or_synthetic_digits) {
-      return absl::NotFoundError(absl::StrCat(
-          files_->status().message(),
-          "; set COHORT_DATA_DIR to a directory that has mnist/, or, to "
-          "train on digits that the program makes where there is no MNIST, give every MNIST of "
-          "the job \"otherwise\": \"synthetic_digits\""));
-    }
+    if (!spec.or_synthetic_digits) return WithRemedy(files_->status());
     Log(LogLevel::kWarning, "synthetic_data",
         {{"cause", files_->status().message()},
          {"effect", absl::StrCat("the ", spec.split,
@@ -103,6 +112,17 @@ class SourceFinder {
 };
 
 }  // namespace
+
+absl::Status CheckDataSources(FileSystem& files, const DataSpec& data, const MnistSearch& search) {
+  const MnistSpec* const train = SearchedMnist(data.train);
+  const MnistSpec* const test = data.test.has_value() ? SearchedMnist(*data.test) : nullptr;
+  if (train == nullptr && test == nullptr) return absl::OkStatus();
+  const absl::Status found = CheckMnist(files, search);
+  if (!absl::IsNotFound(found)) return found;
+  const bool needs_files = (train != nullptr && !train->or_synthetic_digits) ||
+                           (test != nullptr && !test->or_synthetic_digits);
+  return needs_files ? WithRemedy(found) : absl::OkStatus();
+}
 
 absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,
                                             const MnistSearch& search, uint64_t seed) {

@@ -22,6 +22,11 @@ struct DataSources {
   std::optional<proto::DatasetSource> test;
 };
 
+// Checks, before anything starts, what of FindDataSources the files of this machine decide. Errors:
+// those of CheckMnist, but NOT_FOUND only if the job takes no synthetic digits in the place of
+// MNIST.
+absl::Status CheckDataSources(FileSystem& files, const DataSpec& data, const MnistSearch& search);
+
 // Returns the sources of the training and test data. Errors: those of FindMnist. If a file that the
 // job names does not exist, the worker that opens the file reports it later.
 absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,

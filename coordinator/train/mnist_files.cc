@@ -133,7 +133,40 @@ absl::Status DownloadAll(World world, Waiter& waiter, const std::vector<std::str
   return absl::OkStatus();
 }
 
+// Returns the files of MNIST in the directory that the user named, or nothing if it has none of
+// them. Requires such a directory. Errors: those of Missing and of Incomplete.
+absl::StatusOr<std::optional<MnistFiles>> InDataDirectory(FileSystem& files,
+                                                          const MnistSearch& search) {
+  const std::string directory = JoinPath(search.data_directory, "mnist");
+  ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(files, directory));
+  if (missing.empty()) return FilesIn(directory);
+  // The user named this directory. So if some of the files are missing there, that is an error, not
+  // a reason to download them.
+  if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
+  return std::optional<MnistFiles>();
+}
+
+// Returns a text that says why the data directory has no files of MNIST.
+std::string LookedIn(const MnistSearch& search) {
+  if (search.data_directory.empty()) return "COHORT_DATA_DIR is not set";
+  return absl::StrCat("there is none in ", JoinPath(search.data_directory, "mnist"));
+}
+
+absl::Status NoCache(const MnistSearch& search) {
+  return absl::NotFoundError(
+      absl::StrCat("no MNIST: ", LookedIn(search), ", and HOME is not set, so there is no cache"));
+}
+
 }  // namespace
+
+absl::Status CheckMnist(FileSystem& files, const MnistSearch& search) {
+  if (!search.data_directory.empty()) {
+    ASSIGN_OR_RETURN(const std::optional<MnistFiles> found, InDataDirectory(files, search));
+    if (found.has_value()) return absl::OkStatus();
+  }
+  if (search.cache_directory.empty()) return NoCache(search);
+  return Missing(files, JoinPath(search.cache_directory, "mnist")).status();
+}
 
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path) {
   // The file is read as a whole, because the largest file of MNIST has only 10 MB.
@@ -147,20 +180,11 @@ absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& p
 }
 
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search) {
-  std::string looked = "COHORT_DATA_DIR is not set";
   if (!search.data_directory.empty()) {
-    const std::string directory = JoinPath(search.data_directory, "mnist");
-    ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, directory));
-    if (missing.empty()) return FilesIn(directory);
-    // The user named this directory. So if some of the files are missing there, that is an error,
-    // not a reason to download them.
-    if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
-    looked = absl::StrCat("there is none in ", directory);
+    ASSIGN_OR_RETURN(const std::optional<MnistFiles> found, InDataDirectory(world.files, search));
+    if (found.has_value()) return *found;
   }
-  if (search.cache_directory.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("no MNIST: ", looked, ", and HOME is not set, so there is no cache"));
-  }
+  if (search.cache_directory.empty()) return NoCache(search);
   const std::string cache = JoinPath(search.cache_directory, "mnist");
   ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, cache));
   if (missing.empty()) return FilesIn(cache);
@@ -175,7 +199,7 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
   // The download may have brought some of the files before it failed.
   ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
   if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
-  return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));
+  return absl::NotFoundError(absl::StrCat("no MNIST: ", LookedIn(search), ", nor in ", cache, why));
 }
 
 }  // namespace cohort

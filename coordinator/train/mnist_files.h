@@ -29,6 +29,10 @@ struct MnistSearch {
 // (PERMISSION_DENIED, RESOURCE_EXHAUSTED).
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search);
 
+// Checks, without a download, whether FindMnist may succeed. Errors: those of FindMnist that follow
+// from the files of this machine, NOT_FOUND if there is no place for a download.
+absl::Status CheckMnist(FileSystem& files, const MnistSearch& search);
+
 // Returns the SHA-256 of a file in hexadecimal digits.
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path);
 

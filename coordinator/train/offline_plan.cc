@@ -178,6 +178,47 @@ std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   return std::nullopt;
 }
 
+// The shapes of examples, one of which most models can read whose first layer declares none: a
+// number for each feature, for each step of a series, for each pixel of an image or a volume.
+constexpr int64_t kTypicalSize = 64;
+constexpr int kTypicalRankMax = 4;
+
+// Returns the type of a batch with a component for each input of the model. What the model does not
+// declare of an input's shape is taken as an example's shape of rank `rank`.
+proto::ElementSpec GuessedBatch(const ModelSpec& model, int rank) {
+  const std::vector<int64_t> shape(static_cast<size_t>(rank), kTypicalSize);
+  proto::ElementSpec batch;
+  const std::vector<ModelInput> inputs = InputsOf(model);
+  for (const ModelInput& input : inputs) {
+    proto::ComponentSpec& component = *batch.add_components() = Readable(input);
+    if (!input.type.has_shape) component = Batched(static_cast<DType>(component.dtype()), shape);
+    for (int axis = 1; axis < component.dims_size(); ++axis) {
+      if (component.dims(axis) < 0) component.set_dims(axis, kTypicalSize);
+    }
+  }
+  // A layer that looks up rows takes whole numbers only, and every other layer takes them too.
+  if (inputs.empty()) *batch.add_components() = Batched(DType::kInt32, shape);
+  return batch;
+}
+
+// Checks the exports of a job whose data have an unknown shape. Whether a model can be exported
+// follows from its layers: if the model can be built for a guessed shape, the checks hold for every
+// other shape that it can read. If no guess fits the model, nothing is checked.
+absl::Status CheckExportsOfAnyShape(const JobSpec& job) {
+  absl::Status refused;
+  for (int rank = 1; rank <= kTypicalRankMax; ++rank) {
+    const absl::StatusOr<Model> model =
+        Model::Create(job.model, job.seed, GuessedBatch(job.model, rank));
+    if (!model.ok()) continue;
+    ASSIGN_OR_RETURN(const proto::Program predict, BuildPredict(*model));
+    std::vector<std::string> variables;
+    for (const VariableSpec& variable : model->variables()) variables.push_back(variable.name);
+    refused = CheckExports(job, {predict, std::move(variables)});
+    if (refused.ok()) return absl::OkStatus();
+  }
+  return refused;
+}
+
 // Checks the job's metrics and optimizer. These checks do not need the shape of the data.
 absl::Status CheckTraining(const JobSpec& job) {
   // Only the names of the variables are needed, and they do not depend on the shape. So each layer
@@ -252,7 +293,8 @@ absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
   }
   if (!ShapesAreKnown(job)) {
     RETURN_IF_ERROR(CheckComponents(job));
-    return CheckTraining(job);
+    RETURN_IF_ERROR(CheckTraining(job));
+    return CheckExportsOfAnyShape(job);
   }
   ASSIGN_OR_RETURN(const Plan plan, MakeOfflinePlan(job, cluster));
   std::vector<std::string> variables;

@@ -24,8 +24,9 @@ absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& clu
 // show them. `memory_bytes` is the memory of the one machine that runs all tasks; if it is absent,
 // each task has its own machine. Errors that only the data can show, for example files that do not
 // hold what the model declares, are left to the workers. If the model declares no inputs and the
-// data's shape is unknown, only the needs of the optimizer and the metrics are checked. Errors:
-// those of MakeOfflinePlan, CheckTestBatch, TrainingExamples, CheckMemory and CheckExports.
+// data's shape is unknown, only the needs of the optimizer, the metrics and the exports are
+// checked. Errors: those of MakeOfflinePlan, CheckTestBatch, TrainingExamples, CheckMemory and
+// CheckExports.
 absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
                       std::optional<uint64_t> memory_bytes);
 

@@ -584,6 +584,8 @@ bool Trainer::IsSaved() const {
 absl::Status Trainer::Export() {
   std::map<std::string, const proto::VariableLayout*> layouts;
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
+  // Another coordinator that has taken over exports its own model to the same paths.
+  if (!job_.export_to.Files().empty()) RETURN_IF_ERROR(coordinator_.CheckHeld());
   const auto read = [&](const std::string& variable) {
     return coordinator_.parts().ps->Read(*layouts.at(variable));
   };

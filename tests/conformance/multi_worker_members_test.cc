@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/temporary_file.h"
@@ -24,11 +27,11 @@ constexpr int64_t kSteps = 40;
 constexpr int kWorkers = 3;
 constexpr uint64_t kSeeds = 16;
 
-class NoResolver final : public HostResolver {
+// A name service that the test plays.
+class ScriptedResolver final : public HostResolver {
  public:
-  void Resolve(const std::string&, Done done) override {
-    done(absl::UnavailableError("no name server"));
-  }
+  void Resolve(const std::string&, Done done) override { done(answer); }
+  absl::StatusOr<std::vector<std::string>> answer = absl::UnavailableError("no name server");
 };
 
 class MultiWorkerMembers : public WorkersThatAreLost {
@@ -131,7 +134,7 @@ TEST_P(MultiWorkerMembers, AListIsFollowed) {
   WorkerChanges::Options how;
   how.farewell = Farewell::kKeep;
   const auto changes = WorkerChanges::Create(world, coordinator_->parts().cluster, std::move(how));
-  NoResolver resolver;
+  ScriptedResolver resolver;
   const auto watch =
       MembershipWatch::Create(world, MakeMembershipSource("/members", world.files, resolver),
                               coordinator_->parts().cluster, changes);
@@ -145,6 +148,54 @@ TEST_P(MultiWorkerMembers, AListIsFollowed) {
   watch->Stop();
   ExpectLosses(scheduled_);
   ExpectSameCopies();
+}
+
+// A DNS name, as of a headless service: it forgets a worker that is well for a while, which changes
+// nothing, and one that is gone, which then leaves the job and is no longer waited for.
+TEST_P(MultiWorkerMembers, ANameIsFollowed) {
+  Connect(CoordinatorOptionsOf(job_));
+  TrainUntilInStep(kWorkers);
+  const World world = cluster_.WorldOf("chief:0");
+  const TaskId leaves = Worker(GetParam());
+  ScriptedResolver resolver;
+  const auto name_all = [&](bool with_it) {
+    std::vector<std::string> hosts;
+    for (uint64_t i = 0; i < kWorkers; ++i) {
+      if (!with_it && Worker(i) == leaves) continue;
+      hosts.push_back(absl::StrCat("worker", Worker(i).index));
+    }
+    resolver.answer = hosts;
+  };
+  const auto is_member = [&] {
+    const auto members = coordinator_->parts().cluster->TaskStatuses();
+    return std::any_of(members.begin(), members.end(),
+                       [&](const auto& one) { return one.task == leaves && !one.leaving; });
+  };
+  name_all(true);
+  WorkerChanges::Options how;
+  how.farewell = Farewell::kKeep;
+  const auto changes = WorkerChanges::Create(world, coordinator_->parts().cluster, std::move(how));
+  const auto watch = MembershipWatch::Create(
+      world, MakeMembershipSource("dns:workers:2222", world.files, resolver),
+      coordinator_->parts().cluster, changes);
+  watch->Start();
+  cluster_.sim().RunFor(absl::Seconds(20));
+  name_all(false);
+  cluster_.sim().RunFor(absl::Seconds(40));
+  EXPECT_TRUE(is_member());
+  TrainUntilInStep(kWorkers);
+  cluster_.tasks().Kill(leaves);
+  TrainUntilInStep(kWorkers - 1);
+  cluster_.sim().RunFor(absl::Seconds(40));
+  EXPECT_FALSE(is_member());
+  TrainUntilInStep(kWorkers - 1);
+  cluster_.tasks().Start(leaves);
+  name_all(true);
+  TrainUntilInStep(kWorkers);
+  watch->Stop();
+  ExpectLosses(scheduled_);
+  ExpectSameCopies();
+  EXPECT_EQ(coordinator_->stats().recoveries, 0u);
 }
 
 // Nobody else has the variables: to let it go would lose them.

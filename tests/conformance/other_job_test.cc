@@ -12,8 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/coordinator_parts.h"
+#include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
+#include "tests/support/stepwise_training.h"
 
 namespace cohort {
 namespace {
@@ -199,6 +201,100 @@ TEST_F(OtherJob, WhatIsToBeForgottenIsTheHeirsByThen) {
   EXPECT_TRUE(left->has_value());
 }
 
+// The variables live in the workers (multi_worker_mirrored): the same rules, and what the first job
+// has trained is nothing to the second one.
+class OtherMirroredJob : public testing::Test {
+ protected:
+  static constexpr int64_t kExamples = 99;
+
+  struct Start {
+    std::string job = "one";
+    bool take_over = false;
+  };
+  absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(const std::string& host,
+                                                              const Start& start) {
+    ClusterCoordinator::Options options = CoordinatorOptionsOf(job_);
+    options.cluster = cluster_.tasks().spec();
+    options.job = start.job;
+    options.take_over = start.take_over;
+    options.place = absl::StrCat("process 12 on host ", host);
+    options.lease = kLease;
+    options.connect_timeout = absl::Seconds(20);
+    return ClusterCoordinator::Connect(cluster_.WorldOf(host), cluster_.waiter(),
+                                       std::move(options));
+  }
+
+  // Trains as a job that has the tasks for itself, from the start: the losses are the same bits.
+  void ExpectTrains(ClusterCoordinator& coordinator, int64_t steps) {
+    StepwiseTraining training(coordinator, job_, kExamples);
+    ASSERT_TRUE(training.Begin().ok());
+    const auto losses = training.Run(steps);
+    ASSERT_TRUE(losses.ok()) << losses.status();
+    EXPECT_EQ(*losses,
+              TrainJob(job_, {.workers = 2, .examples = kExamples, .steps = steps}).losses);
+    const auto values = training.Values();
+    ASSERT_TRUE(values.ok()) << values.status();
+    for (const uint32_t worker : {0u, 1u}) EXPECT_EQ(*training.CopyOf(worker), *values);
+  }
+
+  const JobSpec job_ = PerceptronJob({"strategy.type=multi_worker_mirrored"});
+  SimCluster cluster_{11, /*ps=*/0, /*workers=*/2};
+};
+
+TEST_F(OtherMirroredJob, IsRefusedAtOnceNamingTheOneThatLives) {
+  const auto one = Connect("chief:0", {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  const absl::Time asked = cluster_.sim().Now();
+  const absl::Status refused = Connect("chief:1", {"two"}).status();
+  EXPECT_EQ(ClassOf(refused), proto::CONFIGURATION) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("job 'one' runs on this cluster"));
+  EXPECT_LT(cluster_.sim().Now() - asked, kLease);
+  ExpectTrains(**one, 8);
+  EXPECT_TRUE((*one)->Leave(Farewell::kKeep).ok());
+}
+
+TEST_F(OtherMirroredJob, HasTheTasksAfterALeaseOfSilence) {
+  auto one = Connect("chief:0", {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  ExpectTrains(**one, 8);
+  cluster_.network().Kill("chief:0");
+  const absl::Time killed = cluster_.sim().Now();
+  const auto two = Connect("chief:1", {"two"});
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_GE(cluster_.sim().Now() - killed, kLease * 0.8);
+  EXPECT_LT(cluster_.sim().Now() - killed, kLease * 2);
+  ExpectTrains(**two, 5);
+}
+
+TEST_F(OtherMirroredJob, TheSameOneTakesOverFromItselfAtOnce) {
+  const auto one = Connect("chief:0", {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  ExpectTrains(**one, 8);
+  const absl::Time asked = cluster_.sim().Now();
+  const auto again = Connect("chief:1", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_LT(cluster_.sim().Now() - asked, kLease / 2);
+  ExpectTrains(**again, 5);
+  EXPECT_EQ(ClassOf((*one)->Leave(Farewell::kShutDown)), proto::STALE);
+  ExpectTrains(**again, 3);
+}
+
+TEST_F(OtherMirroredJob, TakesOverWhenItIsToldToAndHasWhatIsKept) {
+  const auto one = Connect("chief:0", {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  ExpectTrains(**one, 8);
+  const auto two = Connect("chief:1", {"two", /*take_over=*/true});
+  ASSERT_TRUE(two.ok()) << two.status();
+  cluster_.sim().RunFor(kLease);
+  EXPECT_EQ(ClassOf((*one)->Join()), proto::STALE);
+  EXPECT_EQ(ClassOf((*one)->Leave(Farewell::kShutDown)), proto::STALE);
+  ExpectTrains(**two, 5);
+  EXPECT_TRUE((*two)->Leave(Farewell::kKeep).ok());
+  const auto three = Connect("chief:2", {"three"});
+  ASSERT_TRUE(three.ok()) << three.status();
+  ExpectTrains(**three, 4);
+}
+
 // Who starts last is missing, and nobody else.
 TEST(StartReport, NamesWhoDoesNotAnswerNow) {
   SimCluster cluster(12, /*ps=*/2, /*workers=*/2);
@@ -222,6 +318,37 @@ TEST(StartReport, NamesWhoDoesNotAnswerNow) {
   EXPECT_THAT(text, HasSubstr("worker:0 does not answer"));
   EXPECT_THAT(text, Not(HasSubstr("ps:0")));
   EXPECT_THAT(text, Not(HasSubstr("worker:1")));
+}
+
+// TF_CONFIG gives the address of one task to another: who answers there is named, and nobody else.
+TEST(StartReport, NamesAnAddressAtWhichAnotherTaskAnswers) {
+  SimCluster cluster(13, /*ps=*/2, /*workers=*/2);
+  const ClusterSpec right = cluster.tasks().spec();
+  struct Swap {
+    TaskId task, answers;
+  };
+  for (const Swap& swap :
+       {Swap{{Role::kWorker, 1}, {Role::kWorker, 0}}, Swap{{Role::kWorker, 1}, {Role::kPs, 1}},
+        Swap{{Role::kPs, 0}, {Role::kWorker, 1}}}) {
+    ClusterCoordinator::Options options;
+    options.settings = 1;
+    options.connect_timeout = absl::Seconds(6);
+    for (const auto& [task, address] : right.tasks()) {
+      options.cluster.Add(task, task == swap.task ? *right.Address(swap.answers) : address);
+    }
+    const absl::Status report = ClusterCoordinator::Connect(cluster.WorldOf("chief:0"),
+                                                            cluster.waiter(), std::move(options))
+                                    .status();
+    EXPECT_FALSE(report.ok());
+    const std::string text(report.message());
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(swap.task.ToString(), " does not answer")));
+    EXPECT_THAT(text, HasSubstr(*right.Address(swap.answers)));
+    EXPECT_THAT(text, HasSubstr(swap.answers.ToString()));
+    for (const auto& [task, address] : right.tasks()) {
+      if (task == swap.task || task == swap.answers || task.role == Role::kChief) continue;
+      EXPECT_THAT(text, Not(HasSubstr(task.ToString()))) << "it is well";
+    }
+  }
 }
 
 }  // namespace

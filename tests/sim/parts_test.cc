@@ -1,8 +1,10 @@
 // Pairs that do not reach each other while the coordinator reaches both, in simulated time. The
 // seeds (Seeds.AJobGoesOnWhileOnePairIsCut) have every pair; here is what each case looks like.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/wire/error_detail.h"
 #include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
@@ -73,6 +75,38 @@ TEST_P(PartsSim, AServerThatNoWorkerReachesIsWaitedFor) {
   ASSERT_TRUE(joined.ok()) << joined;
   EXPECT_LE(cluster_.sim().Now() - healed, kLease);
   EXPECT_EQ(Recoveries(), before);
+  EXPECT_EQ(coordinator_->stats().failed, 0u);
+  ExpectExact();
+}
+
+// It has lost its values, which no worker could tell: only then the job goes back to a checkpoint,
+// once, and the job without one ends as soon as that is known.
+TEST_P(PartsSim, AServerThatNoWorkerReachesAndThatIsRestartedMeanwhileHasLostItsValues) {
+  Connect(GetParam());
+  const uint64_t before = Recoveries();
+  for (const char* worker : {"worker:0", "worker:1", "worker:2"}) Cut(worker, "ps:0");
+  Schedule(200);
+  cluster_.sim().RunFor(absl::Minutes(1));
+  EXPECT_EQ(Recoveries(), before) << "it has its values";
+  cluster_.tasks().Kill({Role::kPs, 0});
+  cluster_.tasks().Start({Role::kPs, 0});
+  const absl::Time restarted = cluster_.sim().Now();
+  if (!GetParam()) {
+    const absl::Status ended = coordinator_->Join();
+    EXPECT_EQ(ClassOf(ended), proto::PS_LOST) << ended;
+    EXPECT_THAT(std::string(ended.message()), testing::HasSubstr("ps:0"));
+    EXPECT_LE(cluster_.sim().Now() - restarted, kLease + absl::Seconds(1));
+    return;
+  }
+  cluster_.sim().RunFor(kCut);
+  EXPECT_EQ(Recoveries(), before + 1) << "once, and while no worker reaches it";
+  EXPECT_TRUE(Reaches({Role::kPs, 0}));
+  cluster_.network().HealAll();
+  const absl::Time healed = cluster_.sim().Now();
+  const absl::Status joined = coordinator_->Join();
+  ASSERT_TRUE(joined.ok()) << joined;
+  EXPECT_LE(cluster_.sim().Now() - healed, kLease);
+  EXPECT_EQ(Recoveries(), before + 1);
   EXPECT_EQ(coordinator_->stats().failed, 0u);
   ExpectExact();
 }

@@ -1,9 +1,13 @@
 
 #include "common/base/machine.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
@@ -110,6 +114,40 @@ TEST_F(CgroupTest, WhatCannotBeReadLimitsNothing) {
   Put("/sys/fs/cgroup/a/cpu.max", "100000 0\n");
   EXPECT_FALSE(Read().memory_bytes.has_value());
   EXPECT_FALSE(Read().processors.has_value());
+}
+
+// A container with a part of the machine: as many threads as processors would wait for their turn.
+TEST_F(CgroupTest, AQuotaBoundsTheProcessorsThatThreadsAreMadeFor) {
+  const int all = ProcessorCount(root_);
+  EXPECT_EQ(all, ProcessorCount("/no/such/directory")) << "no quota";
+  Put("/proc/self/cgroup", "0::/box\n");
+  Put("/proc/self/mountinfo", kUnifiedMount);
+  for (const auto& [quota, processors] : std::map<std::string, int>{{"max 100000", all},
+                                                                    {"1000 100000", 1},
+                                                                    {"100000 100000", 1},
+                                                                    {"100001 100000", 2},
+                                                                    {"150000 100000", 2},
+                                                                    {"900000000 100000", all}}) {
+    Put("/sys/fs/cgroup/box/cpu.max", quota);
+    EXPECT_EQ(ProcessorCount(root_), std::min(processors, all)) << quota;
+  }
+}
+
+// Every program asks there how many threads it may have, and nobody asks the machine alone.
+TEST(Machine, ThreadsAreCountedInOnePlace) {
+  for (const char* room : {"common", "coordinator", "ps_server", "worker"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(absl::StrCat(COHORT_SOURCE_DIR "/", room))) {
+      const std::string path = entry.path().string();
+      if (!entry.is_regular_file() || absl::EndsWith(path, "common/base/machine.cc")) continue;
+      std::ifstream file(path);
+      std::stringstream text;
+      text << file.rdbuf();
+      for (const char* name : {"hardware_concurrency", "_SC_NPROCESSORS", "get_nprocs"}) {
+        EXPECT_FALSE(absl::StrContains(text.str(), name)) << path << " asks " << name;
+      }
+    }
+  }
 }
 
 TEST(Machine, HasAProcessorAndMemory) {

@@ -322,9 +322,97 @@ TEST(CheckConfig, EachInputReadsAFileOfItsOwn) {
   EXPECT_THAT(Check(job, {}), HasSubstr("ids are int32 or int64"));
 }
 
+// Files whose shapes only the workers know: what the model alone shows of its exports does not wait
+// for them.
+TEST(CheckConfig, AnExportThatTheModelRulesOutIsRefusedForFilesOfAnyShape) {
+  json job = Job();
+  job["data"] = {{"train", Files({"x.idx", "y.idx"})}};
+  job["model"]["config"]["layers"] = json::parse(R"([
+    {"class_name": "EmbeddingBag", "config": {"name": "bag", "input_dim": 9, "output_dim": 4}},
+    {"class_name": "Dense", "config": {"units": 10, "activation": "softmax"}}])");
+  const std::string refusal = "export.keras: layer 'bag' is an EmbeddingBag, which Keras does not";
+  for (const StrategyCase& strategy : kStrategies) {
+    job["export"] = {{"keras", "/tmp/e.keras"}};
+    EXPECT_THAT(CheckUnder(strategy, job), HasSubstr(refusal)) << strategy.type;
+    job["export"] = {{"safetensors", "/tmp/e.safetensors"}, {"weights_h5", "/tmp/e.weights.h5"}};
+    EXPECT_EQ(CheckUnder(strategy, job), kGood) << strategy.type;
+  }
+  // Of each rank of examples, one layer that takes only that.
+  for (const char* const layer :
+       {R"({"class_name": "Dense", "config": {"units": 4}})",
+        R"({"class_name": "GRU", "config": {"units": 4}})",
+        R"({"class_name": "Conv2D", "config": {"filters": 2, "kernel_size": 3}})",
+        R"({"class_name": "Conv3D", "config": {"filters": 2, "kernel_size": 3}})"}) {
+    job["model"]["config"]["layers"] = json::array();
+    json& layers = job["model"]["config"]["layers"];
+    layers.push_back(json::parse(layer));
+    layers.push_back(json::parse(R"({"class_name": "Flatten", "config": {}})"));
+    layers.push_back(json::parse(R"({"class_name": "Dense", "config": {"units": 10}})"));
+    job["compile"]["loss"] = "mse";
+    job["data"]["pipeline"] = json::array();
+    job["export"] = {{"keras", "/tmp/e.keras"}, {"onnx", "/tmp/e.onnx"}};
+    EXPECT_EQ(Check(job, {}), kGood) << layer;
+  }
+  // No shape that is guessed fits the target of this Reshape, so that nothing is said of it.
+  job["model"]["config"]["layers"] = json::parse(R"([
+    {"class_name": "Reshape", "config": {"target_shape": [7, 11]}},
+    {"class_name": "Flatten", "config": {}},
+    {"class_name": "Dense", "config": {"units": 10}}])");
+  EXPECT_EQ(Check(job, {}), kGood);
+}
+
+// A place that cannot be written to, whatever the data are.
+TEST(CheckConfig, AnOutputThatCannotBeWrittenIsRefusedForFilesOfAnyShape) {
+  json job = Job();
+  job["data"] = {{"train", Files({"x.idx", "y.idx"})}};
+  job["model"]["config"]["layers"][0]["config"].erase("input_shape");
+  for (const char* key : {"export.onnx", "checkpoint.directory", "recovery.directory"}) {
+    EXPECT_THAT(Check(job, {"--set", absl::StrCat(key, "=/proc/cohort.onnx")}), HasSubstr(key));
+  }
+}
+
 TEST(CheckConfig, ASplitThatLeavesNothingToTrainIsRefused) {
   EXPECT_THAT(Check(Job(), {"--set", "fit.validation_split=0.99"}),
               HasSubstr("no training examples are left of 64 after fit.validation_split = 0.99"));
+}
+
+// What the job would find out when its cluster is ready: the files lie on this machine.
+TEST(CheckConfig, MnistThatIsIncompleteOrHasNoPlaceIsRefused) {
+  json job = Job();
+  const auto check = [&](const Environment& environment, size_t files_there) {
+    MemoryFileSystem files;
+    EXPECT_TRUE(files.MakeDirectories("/data/mnist").ok());
+    const char* const names[] = {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
+                                 "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"};
+    for (size_t i = 0; i < files_there; ++i) {
+      EXPECT_TRUE(WriteFileAtomically(files, JoinPath("/data/mnist", names[i]), "x").ok());
+    }
+    EXPECT_TRUE(WriteFileAtomically(files, "/job.json", job.dump()).ok());
+    const auto command =
+        ParseCoordinatorCommandLine({"--job", "/job.json", "--check_config"}, environment, files);
+    if (!command.ok()) return std::string(command.status().message());
+    return std::get<PrintAndExit>(*command).text;
+  };
+  const auto nowhere = [](const std::string&) { return std::nullopt; };
+  const auto in_data = [](const std::string& name) {
+    return name == "COHORT_DATA_DIR" ? std::optional<std::string>("/data") : std::nullopt;
+  };
+  const auto at_home = [](const std::string& name) {
+    return name == "HOME" ? std::optional<std::string>("/home") : std::nullopt;
+  };
+  for (const bool synthetic : {false, true}) {
+    job["data"]["train"] = json::parse(R"({"class_name": "MNIST", "config": {"split": "train"}})");
+    if (synthetic) job["data"]["train"]["config"]["otherwise"] = "synthetic_digits";
+    EXPECT_THAT(check(in_data, 3), HasSubstr("data: MNIST is incomplete: /data/mnist lacks t10k-"));
+    EXPECT_EQ(check(in_data, 4), kGood);
+    EXPECT_EQ(check(at_home, 0), kGood) << "it may be downloaded";
+    if (synthetic) {
+      EXPECT_EQ(check(nowhere, 0), kGood);
+    } else {
+      EXPECT_THAT(check(nowhere, 0), HasSubstr("data: no MNIST: COHORT_DATA_DIR is not set, and "
+                                               "HOME is not set"));
+    }
+  }
 }
 
 TEST(CheckConfig, AClusterBelowItsLeastWorkersIsRefused) {

@@ -3,8 +3,10 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/posix_file_system.h"
 #include "common/base/temporary_file.h"
 #include "coordinator/train/data_sources.h"
+#include "coordinator/train/train_summary.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/network/sim_transport.h"
@@ -82,6 +84,35 @@ TEST_F(MnistFilesTest, WhereThereAreNoneTheJobSaysWhatIsTaken) {
   EXPECT_EQ(found->name, "synthetic_digits");
   EXPECT_TRUE(found->train.has_synthetic_digits());
   EXPECT_TRUE(found->test->has_synthetic_digits());
+}
+
+// People see the log line, programs the summary, and who tries deploy/quickstart.sh a sentence.
+TEST_F(MnistFilesTest, InWhosePlaceOthersAreTakenAreSaidInLogSummaryAndQuickstart) {
+  testing::internal::CaptureStderr();
+  const auto found = Find(true);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(said, AllOf(HasSubstr("level=warning event=synthetic_data"),
+                          HasSubstr("no MNIST: there is none in /data/mnist"),
+                          HasSubstr("the train data are digits that the program makes"),
+                          HasSubstr("the test data are digits that the program makes"),
+                          HasSubstr("set COHORT_DATA_DIR")));
+  TrainSummary summary;
+  summary.data = found->name;
+  const std::string in_summary = R"("data":"synthetic_digits")";
+  EXPECT_THAT(SummaryToJson(summary), HasSubstr(in_summary));
+  PosixFileSystem posix;
+  const std::string script = *ReadFile(posix, COHORT_SOURCE_DIR "/deploy/quickstart.sh");
+  EXPECT_THAT(script, AllOf(HasSubstr(absl::StrCat("grep -q '", in_summary, "'")),
+                            HasSubstr("NOT MNIST: "), HasSubstr("Set COHORT_DATA_DIR")));
+  EXPECT_THAT(script, HasSubstr("deploy/jobs/mnist_mlp.json"));
+  const std::string job = *ReadFile(posix, COHORT_SOURCE_DIR "/deploy/jobs/mnist_mlp.json");
+  EXPECT_THAT(job, HasSubstr("\"otherwise\": \"synthetic_digits\""));
+
+  Put("/data", 4);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Find(true)->name, "mnist");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(MnistFilesTest, ThatAreIncompleteAreAnErrorWhateverTheJobSays) {

@@ -323,11 +323,15 @@ TEST_F(PsCallTest, WhatIsUnderWayToAProcessThatStaysGoesOn) {
 
 TEST_F(PsCallTest, AMalformedMessageIsSentAgain) {
   does = MalformedMessage("its sum differs");
+  testing::internal::CaptureStderr();
   const auto call = Start();
   RunTo(kAttempt);
   does = absl::OkStatus();
   RunTo(absl::Minutes(1));
+  const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(call, IsAnsweredAt(22 * kMs));  // the next repeat, and its attempt
+  EXPECT_THAT(said, AllOf(HasSubstr("level=warning event=malformed_message task=\"ps:3 "),
+                          HasSubstr("its sum differs")));
 }
 
 TEST_F(PsCallTest, AttachEndsTheIncident) {

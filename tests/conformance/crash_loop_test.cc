@@ -1,0 +1,106 @@
+// A worker of multi_worker_mirrored that ends again and again in one kind of call, beside members
+// that are well. The job goes on for as long as that lasts: no step is left out or given up.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "tests/conformance/workers_that_are_lost.h"
+
+namespace cohort {
+namespace {
+
+// More than the attempts of a closure and the deaths that quarantine it, by default.
+constexpr int kCrashes = 14;
+
+// Kills one worker whenever a call of one kind reaches it, and starts it again soon.
+class CrashLoop final : public SimWatcher {
+ public:
+  CrashLoop(SimCluster& cluster, TaskId worker, std::string method)
+      : cluster_(cluster), worker_(worker), method_(std::move(method)) {}
+
+  SimFate OnRequest(const SimMessage&) override { return {}; }
+  void OnArrival(const SimMessage& message) override {
+    if (is_over || message.to != worker_.ToString()) return;
+    if (!absl::EndsWith(message.method, method_)) return;
+    ++crashes;
+    SimWorld& sim = cluster_.sim();
+    sim.Run([this] { cluster_.tasks().Kill(worker_); });
+    sim.CallAt(sim.Now() + absl::Milliseconds(300), [this] { cluster_.tasks().Start(worker_); });
+    cluster_.network().Kill(worker_.ToString());
+  }
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+  int crashes = 0;
+  bool is_over = false;
+
+ private:
+  SimCluster& cluster_;
+  const TaskId worker_;
+  const std::string method_;
+};
+
+class CrashLoopOfAMember : public WorkersThatAreLost {
+ protected:
+  explicit CrashLoopOfAMember(int workers) : WorkersThatAreLost(workers) {}
+
+  void ExpectTheOthersTrainOn(const std::string& method) {
+    Connect(CoordinatorOptionsOf(job_));
+    const TaskId worker = Worker(GetParam());
+    CrashLoop loop(cluster_, worker, method);
+    TrainUntilInStep(workers_);
+    cluster_.network().SetWatcher(&loop);
+    // It has everything that it needs by now: a new process is given that again.
+    cluster_.tasks().Kill(worker);
+    cluster_.tasks().Start(worker);
+    const absl::Time end = cluster_.sim().Now() + absl::Minutes(5);
+    while (loop.crashes < kCrashes && cluster_.sim().Now() < end) {
+      const uint64_t done = coordinator_->stats().done;
+      const absl::Status scheduled = training_->Schedule();
+      ASSERT_TRUE(scheduled.ok()) << scheduled << " behind " << loop.crashes << " crashes";
+      ++scheduled_;
+      cluster_.sim().RunUntil([&] { return coordinator_->stats().done > done; }, absl::Seconds(5));
+      EXPECT_GT(coordinator_->stats().done, done) << "the others are not held up";
+    }
+    EXPECT_GE(loop.crashes, kCrashes);
+    loop.is_over = true;
+    TrainUntilInStep(workers_);
+    const auto losses = training_->Losses();
+    ASSERT_TRUE(losses.ok()) << losses.status();
+    ExpectNear(*losses, OneDevice(scheduled_).losses);
+    ExpectSameCopies();
+    EXPECT_EQ(coordinator_->stats().quarantined, 0u);
+    EXPECT_EQ(coordinator_->stats().failed, 0u);
+    EXPECT_EQ(coordinator_->stats().recoveries, 0u);
+    cluster_.network().SetWatcher(nullptr);
+  }
+};
+
+class CrashLoopOfOneOfThree : public CrashLoopOfAMember {
+ protected:
+  CrashLoopOfOneOfThree() : CrashLoopOfAMember(3) {}
+};
+
+class CrashLoopOfOneOfTwo : public CrashLoopOfAMember {
+ protected:
+  CrashLoopOfOneOfTwo() : CrashLoopOfAMember(2) {}
+};
+
+TEST_P(CrashLoopOfOneOfThree, InTheStepEndsNoJob) { ExpectTheOthersTrainOn("/RunClosure"); }
+
+TEST_P(CrashLoopOfOneOfThree, InCreateDatasetEndsNoJob) {
+  ExpectTheOthersTrainOn("/CreateDataset");
+}
+
+TEST_P(CrashLoopOfOneOfTwo, InTheStepEndsNoJob) { ExpectTheOthersTrainOn("/RunClosure"); }
+
+TEST_P(CrashLoopOfOneOfTwo, InCreateDatasetEndsNoJob) { ExpectTheOthersTrainOn("/CreateDataset"); }
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CrashLoopOfOneOfThree, testing::Range(uint64_t{1}, uint64_t{4}));
+INSTANTIATE_TEST_SUITE_P(Seeds, CrashLoopOfOneOfTwo, testing::Range(uint64_t{1}, uint64_t{4}));
+
+}  // namespace
+}  // namespace cohort
