@@ -76,7 +76,8 @@ absl::StatusOr<std::unique_ptr<CachingScope>> CachingScope::Enter(ClusterCoordin
 
 CachingScope::~CachingScope() { cache_.Leave(thread_); }
 
-ClusterCoordinator::ClusterCoordinator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ClusterCoordinator::ClusterCoordinator(std::unique_ptr<CoordinatorImpl> impl)
+    : impl_(std::move(impl)) {}
 
 ClusterCoordinator::~ClusterCoordinator() { impl_->parts.Stop(); }
 
@@ -94,7 +95,7 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(W
                                                                                Options options) {
   RETURN_IF_ERROR(CheckCluster(options.cluster, options.homes, options.mirrored, options.workers));
   return std::unique_ptr<ClusterCoordinator>(
-      new ClusterCoordinator(std::make_unique<Impl>(world, waiter, std::move(options))));
+      new ClusterCoordinator(std::make_unique<CoordinatorImpl>(world, waiter, std::move(options))));
 }
 
 absl::Status ClusterCoordinator::WaitForCluster() {

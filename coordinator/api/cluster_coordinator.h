@@ -44,6 +44,7 @@
 
 namespace cohort {
 
+struct CoordinatorImpl;  // coordinator/api/coordinator_impl.h
 class ClusterCoordinator;
 struct ClusterShape;      // coordinator/strategy/strategy.h
 struct CoordinatorParts;  // coordinator/api/coordinator_parts.h
@@ -246,10 +247,9 @@ class ClusterCoordinator {
  private:
   friend class VariableScope;
   friend class CachingScope;
-  struct Impl;
-  explicit ClusterCoordinator(std::unique_ptr<Impl> impl);
+  explicit ClusterCoordinator(std::unique_ptr<CoordinatorImpl> impl);
 
-  const std::unique_ptr<Impl> impl_;
+  const std::unique_ptr<CoordinatorImpl> impl_;
 };
 
 }  // namespace cohort

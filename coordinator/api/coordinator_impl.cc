@@ -10,15 +10,16 @@
 
 namespace cohort {
 
-ClusterCoordinator::Impl::Impl(World world, Waiter& waiter, Options job)
+CoordinatorImpl::CoordinatorImpl(World world, Waiter& waiter, ClusterCoordinatorOptions job)
     : world(world),
       waiter(waiter),
       options(std::move(job)),
       parts(MakeCoordinatorParts(world, waiter, options)),
       creator(options.cluster.Indices(options.homes), options.partitioner, options.placement) {}
 
-absl::StatusOr<Variable> ClusterCoordinator::Impl::CreateVariable(
-    const VariableSpec& spec, const proto::UpdateRule& rule, const std::string& colocate_with) {
+absl::StatusOr<Variable> CoordinatorImpl::CreateVariable(const VariableSpec& spec,
+                                                         const proto::UpdateRule& rule,
+                                                         const std::string& colocate_with) {
   VariableOptions variable_options;
   variable_options.colocate_with = colocate_with;
   variable_options.replicas = options.replicas;
@@ -37,7 +38,7 @@ absl::StatusOr<Variable> ClusterCoordinator::Impl::CreateVariable(
   return Variable(std::move(layout), options.homes);
 }
 
-void ClusterCoordinator::Impl::FindLeftSlices() {
+void CoordinatorImpl::FindLeftSlices() {
   {
     MutexLock lock(mutex);
     if (left_slices.has_value()) return;
@@ -48,8 +49,7 @@ void ClusterCoordinator::Impl::FindLeftSlices() {
   if (left.ok()) left_slices = *std::move(left);
 }
 
-absl::Status ClusterCoordinator::Impl::CreateVariables(
-    absl::Span<const proto::VariableLayout> variables) {
+absl::Status CoordinatorImpl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
   // Before any home creates a variable, it is checked that the homes have enough memory.
   RETURN_IF_ERROR(parts.memory->Add(variables));
   if (parts.copies != nullptr) parts.copies->AddVariables({variables.begin(), variables.end()});
@@ -66,7 +66,7 @@ absl::Status ClusterCoordinator::Impl::CreateVariables(
   });
 }
 
-absl::Status ClusterCoordinator::Impl::UntilDurable(absl::FunctionRef<absl::Status()> change) {
+absl::Status CoordinatorImpl::UntilDurable(absl::FunctionRef<absl::Status()> change) {
   // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, it has put the
   // variables back to what they were before, and the change is made again.
   while (true) {
@@ -77,13 +77,13 @@ absl::Status ClusterCoordinator::Impl::UntilDurable(absl::FunctionRef<absl::Stat
   }
 }
 
-absl::Status ClusterCoordinator::Impl::MakeDurable() {
+absl::Status CoordinatorImpl::MakeDurable() {
   if (parts.recovery == nullptr) return absl::OkStatus();
   return WaitFor("a recovery checkpoint",
                  [&](Recovery::Done done) { parts.recovery->Checkpoint(std::move(done)); });
 }
 
-absl::StatusOr<RecoveryStore::Left> ClusterCoordinator::Impl::ReadLeft() const {
+absl::StatusOr<RecoveryStore::Left> CoordinatorImpl::ReadLeft() const {
   const RecoveryStore store(world.files, options.recovery_directory);
   absl::StatusOr<RecoveryStore::Left> left = store.ReadLeft();
   if (left.ok()) {
@@ -97,25 +97,25 @@ absl::StatusOr<RecoveryStore::Left> ClusterCoordinator::Impl::ReadLeft() const {
                     detail);
 }
 
-absl::StatusOr<SliceStarts> ClusterCoordinator::Impl::LeftSlices() const {
+absl::StatusOr<SliceStarts> CoordinatorImpl::LeftSlices() const {
   if (parts.recovery == nullptr) return SliceStarts();
   ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
   return RecoveryStore(world.files, options.recovery_directory).ReadSlices(left);
 }
 
-DataQuestion ClusterCoordinator::Impl::QuestionAbout(const RegisteredDataset& dataset) const {
+DataQuestion CoordinatorImpl::QuestionAbout(const RegisteredDataset& dataset) const {
   return {dataset.id, dataset.spec, options.connect_timeout, options.call_timeout};
 }
 
-absl::Status ClusterCoordinator::Impl::WaitFor(absl::string_view what,
-                                               absl::FunctionRef<void(Recovery::Done)> start) {
+absl::Status CoordinatorImpl::WaitFor(absl::string_view what,
+                                      absl::FunctionRef<void(Recovery::Done)> start) {
   return Await<bool>(waiter, absl::InfiniteDuration(), what,
                      [&](auto done) { start(StatusTo(std::move(done))); })
       .status();
 }
 
-absl::Status ClusterCoordinator::Impl::Wait(absl::Duration timeout, absl::string_view what,
-                                            absl::FunctionRef<WaitId(Scheduler::Done)> start) {
+absl::Status CoordinatorImpl::Wait(absl::Duration timeout, absl::string_view what,
+                                   absl::FunctionRef<WaitId(Scheduler::Done)> start) {
   return AwaitOrAbandon<bool>(
              waiter, timeout, [&] { return TimedOut(timeout, what); },
              [&](auto done) {
@@ -128,8 +128,7 @@ absl::Status ClusterCoordinator::Impl::Wait(absl::Duration timeout, absl::string
       .status();
 }
 
-absl::Status ClusterCoordinator::Impl::TimedOut(absl::Duration timeout,
-                                                absl::string_view what) const {
+absl::Status CoordinatorImpl::TimedOut(absl::Duration timeout, absl::string_view what) const {
   std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
                                   parts.scheduler->DescribeWait());
   proto::ErrorDetail detail;

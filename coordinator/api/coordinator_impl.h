@@ -17,9 +17,10 @@
 #include "common/base/mutex.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/world.h"
-#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/coordinator_options.h"
 #include "coordinator/api/coordinator_parts.h"
 #include "coordinator/api/read_cache.h"
+#include "coordinator/api/variable.h"
 #include "coordinator/cluster/ask_workers.h"
 #include "coordinator/recovery/recovery.h"
 #include "coordinator/recovery/recovery_store.h"
@@ -31,8 +32,8 @@
 namespace cohort {
 
 // The state of a coordinator, and what its methods have in common. Thread-safe.
-struct ClusterCoordinator::Impl {
-  Impl(World world, Waiter& waiter, Options job);
+struct CoordinatorImpl {
+  CoordinatorImpl(World world, Waiter& waiter, ClusterCoordinatorOptions job);
 
   // Returns the incarnation of this coordinator, by which it recognizes handles that it made. The
   // incarnation is the same in all epochs.
@@ -60,7 +61,7 @@ struct ClusterCoordinator::Impl {
 
   const World world;
   Waiter& waiter;
-  const Options options;
+  const ClusterCoordinatorOptions options;
   const CoordinatorParts parts;
   std::atomic<bool> resumed{false};
   // True if a recovery checkpoint may be taken: the program has given its state, or the job was

@@ -575,8 +575,7 @@ bool Trainer::IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t
 
 bool Trainer::IsSaved() const {
   const int64_t step = progress_->progress().global_step;
-  // If the job has trained nothing, there is nothing to save.
-  if (step == progress_->before().global_step) return true;
+  if (step == progress_->before().global_step) return true;  // nothing was trained
   const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
   return IsOfStep(saved, step) && checkpoints_.IsIntact(saved.prefix);
 }
@@ -586,11 +585,10 @@ absl::Status Trainer::Export() {
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
   // Another coordinator that has taken over exports its own model to the same paths.
   if (!job_.export_to.Files().empty()) RETURN_IF_ERROR(coordinator_.CheckHeld());
-  const auto read = [&](const std::string& variable) {
-    return coordinator_.parts().ps->Read(*layouts.at(variable));
-  };
+  PsControl& ps = *coordinator_.parts().ps;
+  const auto read = [&](const std::string& name) { return ps.Read(*layouts.at(name)); };
   const auto read_slot = [&](const proto::VariableLayout& variable, const std::string& slot) {
-    return coordinator_.parts().ps->ReadSlot(variable, slot);
+    return ps.ReadSlot(variable, slot);
   };
   RETURN_IF_ERROR(WriteExports(
       world_.files, job_, {plan_.predict, NamesOf(model_.variables)},

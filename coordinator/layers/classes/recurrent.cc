@@ -153,9 +153,10 @@ class Recurrent : public Layer {
     std::vector<onnx::AttributeProto> attributes = whole.attributes;
     attributes.push_back(StringAttribute("direction", go_backwards_ ? "reverse" : "forward"));
     const size_t states = return_state_ ? cell_->Form().state_sizes.size() : 0;
-    const std::vector<std::string> results = nodes.graph().OpSome(
-        whole.op, inputs, {return_sequences_, !return_sequences_ || states > 0, states > 1},
-        std::move(attributes), "");
+    std::vector<bool> wanted = {return_sequences_, !return_sequences_ || states > 0};
+    if (states > 1) wanted.push_back(true);  // only an LSTM has a third output
+    const std::vector<std::string> results =
+        nodes.graph().OpSome(whole.op, inputs, wanted, std::move(attributes), "");
     const auto state = [&](const std::string& x) {
       return nodes.Op("Squeeze", {x, nodes.Ints({0})});
     };
