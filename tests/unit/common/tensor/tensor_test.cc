@@ -127,7 +127,7 @@ TEST(TensorDeathTest, ProgrammerErrorsStopTheProgram) {
   EXPECT_DEATH(tensor.data<int32_t>(), "wrong element type");
   EXPECT_DEATH(tensor.Rows(1, 2), "the rows lie inside the tensor");
   EXPECT_DEATH(tensor.Reshaped(Shape{3}), "keeps the number of elements");
-  EXPECT_DEATH(Tensor::FromVector<float>({1}, Shape{2}), "wrong count");
+  EXPECT_DEATH(Tensor::FromVector<float>({1}, Shape{2}), "as many values as elements");
   EXPECT_DEATH(Tensor(DType::kFloat32, Shape{2}, Buffer::Allocate(8), 4), "inside its buffer");
 }
 
