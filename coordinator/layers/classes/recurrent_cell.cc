@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/cluster/json_text.h"
+#include "common/tensor/initializer.h"
 #include "coordinator/layers/layer_class.h"
 #include "coordinator/layers/nodes.h"
 #include "nlohmann/json.hpp"
@@ -261,6 +263,8 @@ class LSTMCell : public KernelCell {
       variable->initializer.set_op("ones_between");
       variable->initializer.set_a(static_cast<double>(units()));
       variable->initializer.set_b(static_cast<double>(2 * units()));
+    } else if (unit_forget_bias_ && !absl::StartsWith(variable->initializer.op(), kUnitForget)) {
+      variable->initializer.set_op(absl::StrCat(kUnitForget, variable->initializer.op()));
     }
     return absl::OkStatus();
   }

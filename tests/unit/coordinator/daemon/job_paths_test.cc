@@ -55,8 +55,10 @@ class JobPaths : public testing::Test {
   std::string Parse(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--job", directory / "job.json"});
     const Environment environment = [this](const std::string& name) {
-      const std::map<std::string, std::string> values = {
-          {"COHORT_DATA_DIR", data_directory}, {"TF_CONFIG", tf_config}, {"TMPDIR", temporary}};
+      const std::map<std::string, std::string> values = {{"COHORT_DATA_DIR", data_directory},
+                                                         {"HOME", directory / "home"},
+                                                         {"TF_CONFIG", tf_config},
+                                                         {"TMPDIR", temporary}};
       const auto value = values.find(name);
       const bool is_set = value != values.end() && !value->second.empty();
       return is_set ? std::optional<std::string>(value->second) : std::nullopt;
