@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 
@@ -16,11 +17,15 @@ namespace {
 // More than the attempts of a closure and the deaths that quarantine it, by default.
 constexpr int kCrashes = 14;
 
-// Kills one worker whenever a call of one kind reaches it, and starts it again soon.
+// A worker is started again before its loss is noticed, or behind that.
+constexpr absl::Duration kSoon = absl::Milliseconds(300);
+constexpr absl::Duration kLate = absl::Seconds(2);
+
+// Kills one worker whenever a call of one kind reaches it, and starts it again after a while.
 class CrashLoop final : public SimWatcher {
  public:
-  CrashLoop(SimCluster& cluster, TaskId worker, std::string method)
-      : cluster_(cluster), worker_(worker), method_(std::move(method)) {}
+  CrashLoop(SimCluster& cluster, TaskId worker, std::string method, absl::Duration away)
+      : cluster_(cluster), worker_(worker), method_(std::move(method)), away_(away) {}
 
   SimFate OnRequest(const SimMessage&) override { return {}; }
   void OnArrival(const SimMessage& message) override {
@@ -29,7 +34,7 @@ class CrashLoop final : public SimWatcher {
     ++crashes;
     SimWorld& sim = cluster_.sim();
     sim.Run([this] { cluster_.tasks().Kill(worker_); });
-    sim.CallAt(sim.Now() + absl::Milliseconds(300), [this] { cluster_.tasks().Start(worker_); });
+    sim.CallAt(sim.Now() + away_, [this] { cluster_.tasks().Start(worker_); });
     cluster_.network().Kill(worker_.ToString());
   }
   SimFate OnResponse(const SimMessage&) override { return {}; }
@@ -41,16 +46,17 @@ class CrashLoop final : public SimWatcher {
   SimCluster& cluster_;
   const TaskId worker_;
   const std::string method_;
+  const absl::Duration away_;
 };
 
 class CrashLoopOfAMember : public WorkersThatAreLost {
  protected:
   explicit CrashLoopOfAMember(int workers) : WorkersThatAreLost(workers) {}
 
-  void ExpectTheOthersTrainOn(const std::string& method) {
+  void ExpectTheOthersTrainOn(const std::string& method, absl::Duration away) {
     Connect(CoordinatorOptionsOf(job_));
     const TaskId worker = Worker(GetParam());
-    CrashLoop loop(cluster_, worker, method);
+    CrashLoop loop(cluster_, worker, method, away);
     TrainUntilInStep(workers_);
     cluster_.network().SetWatcher(&loop);
     // It has everything that it needs by now: a new process is given that again.
@@ -70,7 +76,11 @@ class CrashLoopOfAMember : public WorkersThatAreLost {
     TrainUntilInStep(workers_);
     const auto losses = training_->Losses();
     ASSERT_TRUE(losses.ok()) << losses.status();
-    ExpectNear(*losses, OneDevice(scheduled_).losses);
+    EXPECT_EQ(losses->size(), static_cast<size_t>(scheduled_));
+    // Fewer replicas round otherwise, which thousands of steps amplify.
+    constexpr int64_t kCompared = 200;
+    const int64_t compared = std::min(scheduled_, kCompared);
+    ExpectNear({losses->begin(), losses->begin() + compared}, OneDevice(compared).losses);
     ExpectSameCopies();
     EXPECT_EQ(coordinator_->stats().quarantined, 0u);
     EXPECT_EQ(coordinator_->stats().failed, 0u);
@@ -89,15 +99,17 @@ class CrashLoopOfOneOfTwo : public CrashLoopOfAMember {
   CrashLoopOfOneOfTwo() : CrashLoopOfAMember(2) {}
 };
 
-TEST_P(CrashLoopOfOneOfThree, InTheStepEndsNoJob) { ExpectTheOthersTrainOn("/RunClosure"); }
+TEST_P(CrashLoopOfOneOfThree, InTheStepEndsNoJob) { ExpectTheOthersTrainOn("/RunClosure", kSoon); }
 
 TEST_P(CrashLoopOfOneOfThree, InCreateDatasetEndsNoJob) {
-  ExpectTheOthersTrainOn("/CreateDataset");
+  ExpectTheOthersTrainOn("/CreateDataset", kLate);
 }
 
-TEST_P(CrashLoopOfOneOfTwo, InTheStepEndsNoJob) { ExpectTheOthersTrainOn("/RunClosure"); }
+TEST_P(CrashLoopOfOneOfTwo, InTheStepEndsNoJob) { ExpectTheOthersTrainOn("/RunClosure", kSoon); }
 
-TEST_P(CrashLoopOfOneOfTwo, InCreateDatasetEndsNoJob) { ExpectTheOthersTrainOn("/CreateDataset"); }
+TEST_P(CrashLoopOfOneOfTwo, InCreateDatasetEndsNoJob) {
+  ExpectTheOthersTrainOn("/CreateDataset", kLate);
+}
 
 INSTANTIATE_TEST_SUITE_P(Seeds, CrashLoopOfOneOfThree, testing::Range(uint64_t{1}, uint64_t{4}));
 INSTANTIATE_TEST_SUITE_P(Seeds, CrashLoopOfOneOfTwo, testing::Range(uint64_t{1}, uint64_t{4}));
