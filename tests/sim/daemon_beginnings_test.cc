@@ -143,6 +143,20 @@ TEST(Beginning, SlotsThatTheCheckpointLacksAreCounted) {
 }
 
 // As to fine-tune: the variables alone, whatever else the checkpoint has.
+// A layer that was lost by mistake is noticed.
+TEST(Beginning, ValuesThatTheModelHasNoVariableForAreNamed) {
+  DaemonSim sim(1, 1, 1, {"checkpoint.directory=/saved", "checkpoint.restore=latest"});
+  ASSERT_EQ(sim.Run({"fit.epochs=1"}).code, kExitOk);
+  const Said same = RunAndHear(sim, {"fit.epochs=2"});
+  ASSERT_EQ(same.result.code, kExitOk) << same.result.error;
+  EXPECT_THAT(same.Of("checkpoint_values_not_taken"), IsEmpty()) << "all have one";
+  const Said less = RunAndHear(sim, {"model.config.layers.0.config.use_bias=false"});
+  ASSERT_EQ(less.result.code, kExitOk) << less.result.error;
+  ASSERT_THAT(less.Of("checkpoint_values_not_taken"), SizeIs(1));
+  EXPECT_THAT(less.Of("checkpoint_values_not_taken")[0],
+              AllOf(HasSubstr("level=warning"), HasSubstr("values=1"), HasSubstr("/bias")));
+}
+
 TEST(Beginning, WeightsAloneComeWithoutStepsEpochsAndSlots) {
   DaemonSim sim(1, 1, 1, {"checkpoint.directory=/saved", kAdam, "fit.closures_in_flight=1"});
   ASSERT_EQ(sim.Run().code, kExitOk);
