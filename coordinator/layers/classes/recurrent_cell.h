@@ -38,11 +38,11 @@ using CellStates = std::vector<std::string>;
 // A cell as one operator computes it over all steps: ONNX's LSTM, GRU and RNN, or cohort.Recurrent
 // (common/program/cohort_ops.h). The weights have ONNX's layout and order of gates.
 struct WholeCell {
-  std::string op;      // "LSTM", "GRU" or "RNN"
-  std::string x;       // [N,steps,inputs], with the cell's dropout
-  std::string w;       // [1,gates * units,inputs]
-  std::string r;       // [1,gates * units,units]
-  std::string b = "";  // [1,2 * gates * units]; empty: the cell has no bias
+  std::string op = "";  // "LSTM", "GRU" or "RNN"
+  std::string x = "";   // [N,steps,inputs], with the cell's dropout
+  std::string w = "";   // [1,gates * units,inputs]
+  std::string r = "";   // [1,gates * units,units]
+  std::string b = "";   // [1,2 * gates * units]; empty: the cell has no bias
   std::vector<onnx::AttributeProto> attributes = {};
 };
 
