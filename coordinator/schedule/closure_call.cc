@@ -151,7 +151,8 @@ absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome ou
   // A fault is counted only if a worker that ran the closure has answered. If the members of a gang
   // answer that they do not reach one another (`apart`), a fault is counted as well. If a gang was
   // refused only because an older gang failed (`refused`), no fault is counted.
-  const bool apart = outcome == Outcome::kWorkerLost && run.gang_channel != nullptr &&
+  // A member that ends in a set-up call, before anybody runs the closure, is no answer either.
+  const bool apart = outcome == Outcome::kWorkerLost && run.gang_channel != nullptr && run.called &&
                      ClassOf(status) == proto::WORKER_LOST && !record.HasUnanswered(run.attempt);
   const bool refused = outcome == Outcome::kTransient && closure.gang && rule.behind;
   const bool ran = outcome == Outcome::kTransient || outcome == Outcome::kForgotten || apart;
