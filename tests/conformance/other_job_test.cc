@@ -275,7 +275,7 @@ TEST_F(OtherMirroredJob, TheSameOneTakesOverFromItselfAtOnce) {
   EXPECT_LT(cluster_.sim().Now() - asked, kLease / 2);
   ExpectTrains(**again, 5);
   EXPECT_EQ(ClassOf((*one)->Leave(Farewell::kShutDown)), proto::STALE);
-  ExpectTrains(**again, 3);
+  EXPECT_TRUE((*again)->Done().value_or(false)) << "it was left alone";
 }
 
 TEST_F(OtherMirroredJob, TakesOverWhenItIsToldToAndHasWhatIsKept) {
@@ -332,6 +332,7 @@ TEST(StartReport, NamesAnAddressAtWhichAnotherTaskAnswers) {
     ClusterCoordinator::Options options;
     options.settings = 1;
     options.connect_timeout = absl::Seconds(6);
+    options.workers.min = 2;
     for (const auto& [task, address] : right.tasks()) {
       options.cluster.Add(task, task == swap.task ? *right.Address(swap.answers) : address);
     }
