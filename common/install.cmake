@@ -33,11 +33,9 @@ install(TARGETS ${libraries} EXPORT cohort
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/cohort)
 install(EXPORT cohort NAMESPACE cohort:: FILE cohortTargets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)
 set_target_properties(cohort PROPERTIES EXPORT_NAME cohort)
-foreach(room common coordinator)
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cohort
-    FILES_MATCHING PATTERN "*.h" PATTERN "runtime/cuda" EXCLUDE PATTERN "runtime/kernels" EXCLUDE)
-endforeach()
-install(DIRECTORY ${CMAKE_BINARY_DIR}/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cohort FILES_MATCHING PATTERN "*.pb.h")
+install(CODE "set(COHORT_HEADER_ROOTS \"${CMAKE_SOURCE_DIR}\" \"${CMAKE_BINARY_DIR}\")
+set(COHORT_HEADERS \"${CMAKE_INSTALL_INCLUDEDIR}/cohort\")")
+install(SCRIPT ${CMAKE_SOURCE_DIR}/common/install_headers.cmake)
 
 configure_package_config_file(${CMAKE_SOURCE_DIR}/common/cohortConfig.cmake.in ${CMAKE_BINARY_DIR}/cohortConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)

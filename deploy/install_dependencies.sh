@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# usage: deploy/install_dependencies.sh [--tests]
-# Installs the Debian 12 packages that Cohort builds with, and with --tests also those that only its tests need. Needs root
-# (or sudo) only when one is missing.
+# usage: deploy/install_dependencies.sh [--tests] [--lint]
+# Installs the Debian 12 packages that Cohort builds with; with --tests also those that only its tests need, and with --lint
+# clang, for the preset clang-safety, and clang-tidy, for tests/clang_tidy.sh. Needs root (or sudo) only when one is missing.
 set -euo pipefail
 
 packages=(
@@ -11,7 +11,16 @@ packages=(
   libonnx-dev libleveldb-dev libsnappy-dev libdnnl-dev zlib1g-dev libzip-dev
   libgtest-dev libgmock-dev libbenchmark-dev iproute2
 )
-[[ ${1:-} != --tests ]] || packages+=(clang-format-14)
+for option in "$@"; do
+  case $option in
+    --tests) packages+=(clang-format-14) ;;
+    --lint) packages+=(clang-14 clang-format-14 clang-tidy-14) ;;
+    *)
+      echo "error: unknown option $option; use --tests, --lint or both" >&2
+      exit 2
+      ;;
+  esac
+done
 
 missing=()
 for package in "${packages[@]}"; do

@@ -9,6 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
+# Only what cohort.h reaches is installed.
+[[ ! -e $work/prefix/include/cohort/coordinator/schedule/scheduler.h ]] || { echo "the scheduler's header is installed"; exit 1; }
 cp -r "$source/docs/examples" "$work/examples"
 cmake -S "$work/examples" -B "$work/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
   -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/configure.log"

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/file_system.h"
@@ -88,10 +90,19 @@ absl::StatusOr<std::string> FollowLinks(const std::string& path) {
       absl::StrCat("'", path, "' is a symbolic link that leads to ", kLinksMax, " others"));
 }
 
-absl::Status CheckExpanded(absl::string_view path) {
-  if (path != "~" && !absl::StartsWith(path, "~/")) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", path, "' begins with ~, which only a shell expands; write the path in full"));
+absl::Status CheckLocalPath(absl::string_view path) {
+  if (path == "~" || absl::StartsWith(path, "~/")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", path, "' begins with ~, which only a shell expands; write the path in full"));
+  }
+  const size_t colon = path.find("://");
+  const absl::string_view scheme = path.substr(0, colon);
+  const bool is_url = colon != absl::string_view::npos && !scheme.empty() &&
+                      std::all_of(scheme.begin(), scheme.end(), absl::ascii_isalnum);
+  if (!is_url) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", path, "' is a URL, and only files of this machine are read and written; ",
+                   "mount what it names and write the path of the mount"));
 }
 
 absl::Status CheckDirectoryPath(const std::string& path) {

@@ -12,9 +12,10 @@
 
 namespace cohort {
 
-// Refuses the path "~" and paths that begin with "~/": only a shell expands "~", and nobody means a
-// directory with the name "~". Errors: INVALID_ARGUMENT with the path and the remedy.
-absl::Status CheckExpanded(absl::string_view path);
+// Refuses what is no path of this machine's files, though a directory of that name could be made:
+// the path "~" and paths that begin with "~/", which only a shell expands, and URLs such as
+// "s3://bucket/x" or "file:///x". Errors: INVALID_ARGUMENT with the path and the remedy.
+absl::Status CheckLocalPath(absl::string_view path);
 
 // Checks that `path` is a directory in which files can be created, or can become one. Errors:
 // FAILED_PRECONDITION naming the part of the path that is a file, a FIFO or a device, or for a path

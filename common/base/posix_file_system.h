@@ -1,5 +1,7 @@
 #pragma once
 
+// The FileSystem of every daemon: files of the machine through POSIX calls.
+
 #include <string>
 
 #include "common/base/file_links.h"

@@ -1,5 +1,8 @@
 #pragma once
 
+// The Clock of every daemon: the machine's time. The simulator has a clock of its own, which is
+// moved by hand.
+
 #include <map>
 #include <thread>
 #include <utility>

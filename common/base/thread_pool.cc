@@ -19,13 +19,16 @@ ThreadPool::ThreadPool(Options options) {
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void ThreadPool::Run(Task task) {

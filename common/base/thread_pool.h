@@ -1,5 +1,8 @@
 #pragma once
 
+// The Executor of every daemon: threads that share one queue. Each task runs once, on any of the
+// threads; a Strand (strand.h) over the pool runs its tasks one after another.
+
 #include <deque>
 #include <string>
 #include <thread>
@@ -12,8 +15,7 @@
 
 namespace cohort {
 
-// A fixed number of named threads that take tasks from one queue. The destructor runs the queued
-// tasks and then joins the threads. Thread-safe.
+// A fixed number of named threads that take tasks from one queue. Thread-safe.
 class ThreadPool final : public Executor {
  public:
   struct Options {
@@ -25,9 +27,13 @@ class ThreadPool final : public Executor {
   };
 
   explicit ThreadPool(Options options);
+  // Stops the pool, and drops tasks that were given to it later.
   ~ThreadPool() override;
 
   void Run(Task task) override;
+  // Runs the queued tasks, and those that they give to the pool, and joins the threads. Tasks that
+  // the pool gets afterwards never run. Must not be called by a task, nor by two threads at once.
+  void Stop();
 
  private:
   void Work(absl::optional<Turns> turns);
@@ -36,7 +42,7 @@ class ThreadPool final : public Executor {
   CondVar wake_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // threads of the pool; constant after construction
+  std::vector<std::thread> threads_;  // threads of the pool; empty after Stop()
 };
 
 }  // namespace cohort

@@ -1,5 +1,7 @@
 #pragma once
 
+// Ownership of file descriptors: sockets, pipes, memory files and pidfds.
+
 #include <unistd.h>
 
 #include <utility>

@@ -1,5 +1,8 @@
 #pragma once
 
+// The way to end work that runs on threads of others before the objects that it uses are destroyed:
+// the work enters a gate, and the owner of the objects closes it.
+
 #include "common/base/mutex.h"
 
 namespace cohort {

@@ -26,7 +26,7 @@ RowStream::RowStream(Tensor value)
     : dtype_(value.dtype()), value_(std::move(value)), left_(value_.num_bytes()) {}
 
 absl::Status RowStream::Read(absl::Span<char> out) {
-  COHORT_CHECK(out.size() <= left_, "no more than there are");
+  COHORT_CHECK(out.size() <= left_, "at most as many bytes are read as are left");
   if (out.empty()) return absl::OkStatus();
   if (parts_.empty()) {
     std::memcpy(out.data(), value_.raw() + (value_.num_bytes() - left_), out.size());

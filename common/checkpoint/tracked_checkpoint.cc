@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,8 @@ namespace cohort {
 
 namespace {
 
+constexpr char kModel[] = "model";
+constexpr char kOptimizer[] = "optimizer";
 constexpr char kSaveCounter[] = "save_counter";
 constexpr size_t kAppendBytes = 1 << 20;  // checksummed and then written at a time
 
@@ -31,55 +34,77 @@ std::string KeyOf(const std::string& name) {
   return absl::StrCat(name, "/.ATTRIBUTES/VARIABLE_VALUE");
 }
 
-// Makes the object graph of a model. Thread-compatible.
+// Makes the object graph of a model and its optimizer. Thread-compatible.
 class GraphMaker {
  public:
   GraphMaker() {
     graph_.add_nodes();  // the root
-    graph_.add_nodes();  // the model
+    ChildOf(kRoot, kModel);
   }
 
-  // Adds a variable. Errors: INVALID_ARGUMENT if its path has an empty part or leads to another
-  // one.
+  // Adds a variable. Errors: INVALID_ARGUMENT if it has no path, or one that has an empty part or
+  // leads to another object.
   absl::Status Add(const TrackedVariable& variable) {
-    int node = kModel;
-    for (const absl::string_view part : absl::StrSplit(variable.path, '/')) {
-      if (part.empty() || values_.contains(node)) return BadPath(variable);
-      node = ChildOf(node, part);
+    if (variable.paths.empty()) return BadPath(variable, "");
+    const int node = graph_.nodes_size();
+    graph_.add_nodes();
+    values_.insert(node);
+    proto::TrackedObject::SavedValue& value = *graph_.mutable_nodes(node)->add_attributes();
+    value.set_name("VARIABLE_VALUE");
+    value.set_full_name(variable.full_name.empty() ? variable.name : variable.full_name);
+    value.set_checkpoint_key(KeyOf(variable.name));
+    for (const std::string& path : variable.paths) {
+      if (!Lead(path, node)) return BadPath(variable, path);
     }
-    if (graph_.nodes(node).children_size() > 0 || !values_.insert(node).second) {
-      return BadPath(variable);
-    }
-    SetValue(node, variable.name);
     return absl::OkStatus();
   }
 
-  std::string Finish() {
-    proto::TrackedObject& root = *graph_.mutable_nodes(0);
-    *root.mutable_children() = graph_.nodes(kModel).children();
-    AddEdge(0, "model", kModel);
-    const int counter = graph_.nodes_size();
-    graph_.add_nodes();
-    AddEdge(0, kSaveCounter, counter);
-    SetValue(counter, kSaveCounter);
-    return graph_.SerializeAsString();
+  absl::Status Finish(std::string& bytes) {
+    const int model = ChildOf(kRoot, kModel);
+    const auto optimizer = children_.find({kRoot, kOptimizer});
+    for (const auto& child : graph_.nodes(model).children()) {
+      if (!children_.try_emplace({kRoot, child.local_name()}, child.node_id()).second) {
+        return BadPath({child.local_name(), {}}, absl::StrCat(kModel, "/", child.local_name()));
+      }
+      AddEdge(kRoot, child.local_name(), child.node_id());
+    }
+    if (optimizer != children_.end()) AddEdge(model, kOptimizer, optimizer->second);
+    RETURN_IF_ERROR(Add({kSaveCounter, {kSaveCounter}}));
+    bytes = graph_.SerializeAsString();
+    return absl::OkStatus();
   }
 
  private:
-  static constexpr int kModel = 1;
+  static constexpr int kRoot = 0;
 
-  static absl::Status BadPath(const TrackedVariable& variable) {
+  static absl::Status BadPath(const TrackedVariable& variable, const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(variable.name), "': '",
-                                                   Excerpt(variable.path),
+                                                   Excerpt(path),
                                                    "' is empty or is the path of another object"));
   }
 
-  int ChildOf(int node, absl::string_view part) {
-    const auto [found, is_new] =
-        children_.try_emplace({node, std::string(part)}, graph_.nodes_size());
+  // Lets a path lead to a node. Returns false if it has an empty part, goes through a value or
+  // leads to another object.
+  bool Lead(const std::string& path, int node) {
+    const std::vector<std::string> parts = absl::StrSplit(path, '/');
+    int at = kRoot;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].empty() || values_.contains(at)) return false;
+      if (i + 1 < parts.size()) {
+        at = ChildOf(at, parts[i]);
+      } else {
+        if (!children_.try_emplace({at, parts[i]}, node).second) return false;
+        AddEdge(at, parts[i], node);
+      }
+    }
+    return true;
+  }
+
+  int ChildOf(int node, const std::string& part) {
+    const auto [found, is_new] = children_.try_emplace({node, part}, graph_.nodes_size());
     if (is_new) {
       graph_.add_nodes();
-      AddEdge(node, found->first.second, found->second);
+      AddEdge(node, part, found->second);
     }
     return found->second;
   }
@@ -88,13 +113,6 @@ class GraphMaker {
     proto::TrackedObject::Child& child = *graph_.mutable_nodes(from)->add_children();
     child.set_node_id(to);
     child.set_local_name(name);
-  }
-
-  void SetValue(int node, const std::string& name) {
-    proto::TrackedObject::SavedValue& value = *graph_.mutable_nodes(node)->add_attributes();
-    value.set_name("VARIABLE_VALUE");
-    value.set_full_name(name);
-    value.set_checkpoint_key(KeyOf(name));
   }
 
   proto::TrackedObjectGraph graph_;
@@ -122,6 +140,9 @@ class ShardWriter {
     entry.set_crc32c(MaskCrc32c(crc));
     return absl::OkStatus();
   }
+
+  // Gives a value that was added a second key.
+  void AddName(const std::string& name, const std::string& key) { entries_[name] = entries_[key]; }
 
   absl::Status AddString(const std::string& key, const std::string& text) {
     const EncodedString encoded = EncodeStringTensor(text);
@@ -162,6 +183,8 @@ absl::Status WriteTrackedCheckpoint(
     }
     RETURN_IF_ERROR(graph.Add(variable));
   }
+  std::string graph_bytes;
+  RETURN_IF_ERROR(graph.Finish(graph_bytes));
   const std::string path = DataShardPath(prefix, 0, 1);
   RemoveTemporaries(files, path);
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
@@ -171,9 +194,10 @@ absl::Status WriteTrackedCheckpoint(
   for (const TrackedVariable& variable : variables) {
     ASSIGN_OR_RETURN(const Tensor value, read(variable.name));
     RETURN_IF_ERROR(shard.Add(KeyOf(variable.name), value));
+    shard.AddName(variable.name, KeyOf(variable.name));
   }
   RETURN_IF_ERROR(shard.Add(KeyOf(kSaveCounter), Tensor::Scalar<int64_t>(1)));
-  RETURN_IF_ERROR(shard.AddString(kObjectGraphKey, graph.Finish()));
+  RETURN_IF_ERROR(shard.AddString(kObjectGraphKey, graph_bytes));
   RETURN_IF_ERROR(file->Seal());
   RETURN_IF_ERROR(files.Remove(IndexPath(prefix)));
   RETURN_IF_ERROR(file->Commit());

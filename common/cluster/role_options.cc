@@ -370,7 +370,7 @@ void Resolver::CheckPaths() {
       {is_given ? SourceOf(flags_.flight_dir.has_value(), "flight_dir") : "TMPDIR",
        options_.flight_directory}};
   for (const auto& [name, path] : paths) {
-    if (const absl::Status good = CheckExpanded(path); !good.ok()) Problem(name, good.message());
+    if (const absl::Status good = CheckLocalPath(path); !good.ok()) Problem(name, good.message());
   }
   for (const auto& [name, path] : {paths[1], paths[2]}) {
     if (path.empty()) continue;

@@ -1,5 +1,7 @@
 #pragma once
 
+// The values of the option --transport, which all daemons have.
+
 #include <string>
 
 #include "absl/status/statusor.h"

@@ -1,5 +1,7 @@
 #pragma once
 
+// Bytes in memory in the place of a file, so that readers of formats need only ReadableFile.
+
 #include <memory>
 #include <string>
 

@@ -21,7 +21,7 @@ namespace {
 using Kind = StoredType::Kind;
 
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kAlignment = 64;  // where NumPy lets the elements begin
+constexpr size_t kAlignment = 64;  // NumPy aligns the elements to this offset
 
 // A reader of the few forms of Python that a header has: a dict with three keys, strings, bools and
 // a tuple of numbers. Thread-compatible.

@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// The largest header that is read. NumPy itself asks for consent above 10,000 bytes.
+// Upper bound of the header's bytes. NumPy itself asks the user above 10,000 bytes.
 inline constexpr size_t kNpyHeaderMax = 65536;
 
 // The description that stands before the elements of an array.
@@ -33,9 +33,9 @@ struct NpyHeader {
 // Returns true if the file begins with the magic number of .npy.
 bool LooksLikeNpy(const ReadableFile& file);
 
-// Reads what stands before the elements. A type that is not supported is no error here. Errors:
-// DATA_LOSS for a header that is not of the format or whose elements do not end with the file; the
-// file's errors. `path` is for messages.
+// Reads the bytes before the elements. A type that is not supported is not an error here. Errors:
+// DATA_LOSS for a header that does not have NumPy's form, or whose elements do not end with the
+// file; the file's errors. `path` is for messages.
 absl::StatusOr<NpyHeader> ReadNpyHeader(const ReadableFile& file, absl::string_view path);
 
 // Reads the array whose header ReadNpyHeader has read from `file`, in row-major order whatever the

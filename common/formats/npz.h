@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// The largest array of an archive: a member that is read is in memory as a whole.
+// Upper bound of the size of one array in bytes. A member that is read is in memory as a whole.
 inline constexpr uint64_t kNpzArrayBytesMax = uint64_t{64} << 30;
 
 // Opens the arrays of an archive; `path` is for messages. Each member is read once for its header.

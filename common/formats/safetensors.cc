@@ -23,8 +23,8 @@ using Kind = StoredType::Kind;
 constexpr uint64_t kLengthBytes = 8;
 constexpr size_t kHeaderAlignment = 8;
 
-// A type that the format knows. A type without a kind has a width alone: tensors of it are listed
-// and cannot be read.
+// An element type of the format. For a type that tensors do not have, only the width is known: such
+// a tensor is listed, but cannot be read.
 struct FormatType {
   absl::string_view name;
   int bytes;
@@ -147,7 +147,7 @@ class SafetensorsFile final : public TensorFile {
   const std::string path_;
   const uint64_t data_begin_;
   std::vector<FileTensor> tensors_;
-  std::vector<uint64_t> begins_;  // where the bytes of each tensor begin behind the header
+  std::vector<uint64_t> begins_;  // offset of each tensor's bytes behind the header
   std::vector<const FormatType*> types_;
 };
 

@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// The largest header that is read, which is the limit of the format's own library too.
+// Upper bound of the header's bytes, as in the format's own library.
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
@@ -26,9 +26,9 @@ bool LooksLikeSafetensors(const ReadableFile& file);
 
 // Opens a file in the safetensors format; `path` is for messages. If `metadata` is not null, it
 // receives the content of "__metadata__". Errors: DATA_LOSS for a header that is longer than the
-// file or kSafetensorsHeaderMax, that is not what the format says or names a tensor twice, and for
-// tensors whose bytes overlap, leave a gap, end elsewhere than the file, or differ in number from
-// what shape and type need; UNIMPLEMENTED for an unknown type.
+// file or kSafetensorsHeaderMax, that breaks the format or names a tensor twice; DATA_LOSS for
+// tensors whose bytes overlap, leave a gap, do not end with the file, or differ in number from
+// shape and type; UNIMPLEMENTED for an unknown type.
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenSafetensors(std::unique_ptr<ReadableFile> file,
                                                             const std::string& path,
                                                             SafetensorsMetadata* metadata);

@@ -15,7 +15,7 @@ namespace cohort {
 
 inline constexpr absl::string_view kSafetensorsMetadataKey = "__metadata__";
 
-// The header's words about one tensor. Nothing of them has been checked but their form.
+// One tensor's entry in the header. Only its form has been checked.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;

@@ -16,7 +16,8 @@ using Kind = StoredType::Kind;
 
 constexpr uint64_t kBytesMax = uint64_t{1} << 62;
 
-// Returns true if the tensor holds the stored elements as they are, but for their byte order.
+// Returns true if the tensor has the element type of the file, so that elements differ at most in
+// byte order.
 bool HasSameElements(const StoredType& type) {
   const DType dtype = DTypeOfStored(type);
   const bool widened = type.kind == Kind::kUnsigned && type.bytes > 1;
@@ -29,8 +30,8 @@ void SwapBytes(absl::Span<char> bytes, int width) {
   }
 }
 
-// Copies elements of the type From into `out`, whose type holds every value of From but those above
-// its largest one.
+// Copies elements of the type From into `out`. The wider type of `out` can hold them all, except
+// for uint64 values above its largest number, which are refused.
 template <typename From, typename To>
 absl::Status Widen(absl::Span<const char> bytes, Tensor& out) {
   To* const to = out.mutable_data<To>();

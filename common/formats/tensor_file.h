@@ -18,9 +18,10 @@ namespace cohort {
 // One entry of the table of contents.
 struct FileTensor {
   std::string name;
-  DType dtype = DType::kUndefined;  // what Read returns; kUndefined: not supported
+  // Type of the tensor that Read returns; kUndefined: not supported.
+  DType dtype = DType::kUndefined;
   Shape shape;
-  std::string stored_type;  // the file's own word for the type, for messages
+  std::string stored_type;  // name of the type in the file's format, for messages
 };
 
 // A file of named tensors that is open for reading. Thread-safe.

@@ -61,7 +61,7 @@ class ZipArchive::Source {
       case ZIP_SOURCE_TELL:
         return static_cast<zip_int64_t>(position_);
       case ZIP_SOURCE_CLOSE:
-      case ZIP_SOURCE_FREE:  // ZipArchive owns the source
+      case ZIP_SOURCE_FREE:  // the source belongs to ZipArchive
         return 0;
       default:
         zip_error_set(&error_, ZIP_ER_OPNOTSUPP, 0);
@@ -100,7 +100,7 @@ class ZipArchive::Source {
   const std::unique_ptr<ReadableFile> file_;
   uint64_t position_ = 0;  // at most the size of the file
   zip_error_t error_;
-  absl::Status status_;  // what the last read gave
+  absl::Status status_;  // result of the last read
 };
 
 bool LooksLikeZip(const ReadableFile& file) {
@@ -211,7 +211,8 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> ZipArchive::Read(size_t index,
     count = zip_fread(file, bytes->data() + done, member.size - done);
     if (count > 0) done += static_cast<uint64_t>(count);
   }
-  // The checksum is compared only when a read has met the end.
+  // libzip compares the checksum only when a read reaches the end of the member. So one more byte
+  // is read than the content has.
   char beyond = 0;
   if (done == member.size) count = zip_fread(file, &beyond, 1);
   const std::string error = zip_file_strerror(file);

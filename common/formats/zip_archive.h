@@ -1,8 +1,8 @@
 #pragma once
 
-// ZIP archives, as .keras and .npz files are: members with names, each stored as it is or deflated,
-// with a checksum. ZIP64 is read. Reading goes through libzip. A member's name is a name and never
-// a path: nothing is written to disk.
+// ZIP archives such as .keras and .npz files. An archive is a list of members with names. Each
+// member is stored unchanged or deflated, with a checksum. ZIP64 is supported. libzip reads the
+// archives. The name of a member is never used as a path: nothing is written to disk.
 
 #include <cstdint>
 #include <memory>

@@ -26,7 +26,8 @@ void Put(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
-// Appends what a local header and a directory entry have in common: flags to the name's length.
+// Appends the fields that a local header and a directory entry share: from the flags to the length
+// of the name.
 void PutCommon(std::string& out, uint32_t crc, uint64_t size, size_t name, size_t extra) {
   Put(out, kUtf8, 2);
   Put(out, 0, 2);  // method: stored
@@ -131,7 +132,7 @@ std::string ZipWriter::EndOfArchive(uint64_t size) const {
     Put(out, begin, 8);
     out.append("PK\x06\x07", 4);
     Put(out, 0, 4);
-    Put(out, offset_, 8);  // where the record above begins
+    Put(out, offset_, 8);  // offset of the record above
     Put(out, 1, 4);
   }
   out.append("PK\x05\x06", 4);

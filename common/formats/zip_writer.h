@@ -1,5 +1,8 @@
 #pragma once
 
+// Writes ZIP archives: local headers with their members' bytes, then a directory of all members,
+// then the records that close the archive. zip_archive.h reads archives.
+
 #include <cstdint>
 #include <memory>
 #include <set>

@@ -1,5 +1,8 @@
 #pragma once
 
+// The devices of a plan are named as in TensorFlow, "cpu:0" or "gpu:1"; CUDA numbers its GPUs from
+// 0.
+
 #include <cstdint>
 #include <optional>
 

@@ -54,7 +54,7 @@ const std::string& GradientSite::input(int i) const {
 }
 
 const std::string& GradientSite::output(int i) const {
-  COHORT_CHECK(i < node_.output_size(), "no such output");
+  COHORT_CHECK(i < node_.output_size(), "the node has an output of this number");
   return node_.output(i);
 }
 
@@ -113,7 +113,7 @@ std::string GradientSite::Int64s(absl::Span<const int64_t> values) {
 }
 
 void GradientSite::Set(int input, const std::string& gradient) {
-  COHORT_CHECK(Wants(input), "a rule sets a gradient that nobody wants");
+  COHORT_CHECK(Wants(input), "a rule sets only gradients that are wanted");
   dx_[static_cast<size_t>(input)] = gradient;
 }
 

@@ -213,6 +213,8 @@ class Backward {
  private:
   absl::Status Visit(const onnx::NodeProto& node, GradientRule rule) {
     builder_.SetNamePrefix(absl::StrCat("gradient/", node.name(), "/"));
+    // The gradients of a product are products of the same precision.
+    builder_.SetProductPrecision(ProductPrecisionOf(node));
     std::vector<std::string> dy;
     bool any = false;
     for (const auto& output : node.output()) {

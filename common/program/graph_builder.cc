@@ -118,6 +118,7 @@ std::vector<std::string> GraphBuilder::OpSome(const std::string& op,
   node->set_op_type(op);
   node->set_domain(domain);
   node->set_name(FreshName(prefix_ + op));
+  cohort::SetProductPrecision(precision_, *node);
   for (const std::string& input : inputs) node->add_input(input);
   for (onnx::AttributeProto& attribute : attributes) {
     *node->add_attribute() = std::move(attribute);

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/program/product_precision.h"
 #include "common/tensor/tensor.h"
 #include "onnx/onnx_pb.h"
 
@@ -56,6 +57,9 @@ class GraphBuilder {
   void Output(const std::string& value);
   // Sets a prefix, such as "dense_1/", for the names of the nodes that are added from now on.
   void SetNamePrefix(const std::string& prefix);
+  // Sets the precision of the products in the nodes that are added from now on.
+  void SetProductPrecision(ProductPrecision precision) { precision_ = precision; }
+  ProductPrecision product_precision() const { return precision_; }
 
   // Returns the finished model after checking it and inferring shapes. Errors: INVALID_ARGUMENT
   // that lists every wrong node.
@@ -66,6 +70,7 @@ class GraphBuilder {
 
   onnx::ModelProto model_;
   std::string prefix_;
+  ProductPrecision precision_ = ProductPrecision::kFloat32;
   std::set<std::string> used_;           // names that values and nodes of the graph already have
   std::map<std::string, int64_t> next_;  // the last number appended to each stem of a name
 };

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <string>
-#include <vector>
 // Checks of an ONNX model in three steps. The first step checks each node with Cohort's own code,
 // because libonnx accepts unknown operators in foreign domains, stops at the first error and hides
 // some errors. The second step is strict shape inference, and the third step is libonnx's checker.
+
+#include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"

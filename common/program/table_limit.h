@@ -1,5 +1,8 @@
 #pragma once
 
+// Limits of a dynamic table's memory. The coordinator plans with them, and the parameter servers
+// keep them.
+
 #include <cstdint>
 
 #include "proto/plan.pb.h"

@@ -1,5 +1,7 @@
 #pragma once
 
+// Conversions between tensors and ONNX's TensorProto, the form in which a graph has its weights.
+
 #include <string>
 
 #include "absl/status/statusor.h"

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
@@ -28,6 +29,15 @@ bool IsNormal(const InitializerSpec& spec) {
   return spec.op == "random_normal" || spec.op == "truncated_normal";
 }
 bool IsRandom(const InitializerSpec& spec) { return spec.op == "random_uniform" || IsNormal(spec); }
+
+bool IsUnitForget(const InitializerSpec& spec) { return absl::StartsWith(spec.op, kUnitForget); }
+
+// Returns the initializer of the elements that are not forget gates.
+InitializerSpec OfOtherGates(const InitializerSpec& spec) {
+  InitializerSpec others = spec;
+  others.op = spec.op.substr(std::size(kUnitForget) - 1);
+  return others;
+}
 
 // Returns the value that "zeros", "ones" or "constant" gives to every element.
 double ConstantOf(const InitializerSpec& spec) {
@@ -247,12 +257,29 @@ absl::StatusOr<Tensor> OrthogonalRows(const InitializerSpec& spec, absl::string_
   return out;
 }
 
+// Makes the forget gates 1 in the elements of a variable from number `first` on.
+void SetForgetGates(const Shape& full_shape, int64_t first, Tensor& out) {
+  const int64_t gates = full_shape.num_elements() / 4;
+  const int64_t begin = std::clamp<int64_t>(gates - first, 0, out.num_elements());
+  const int64_t end = std::clamp<int64_t>(2 * gates - first, 0, out.num_elements());
+  VisitElement(out.dtype(), [&](auto element) {
+    using T = decltype(element);
+    T* const values = out.mutable_data<T>();
+    std::fill(values + begin, values + end, static_cast<T>(1));
+  });
+}
+
 }  // namespace
 
 absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
   if (!std::isfinite(spec.a) || !std::isfinite(spec.b)) {
     return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' has a parameter ",
                                                    "that is not finite: ", spec.a, ", ", spec.b));
+  }
+  if (IsUnitForget(spec)) {
+    const InitializerSpec others = OfOtherGates(spec);
+    const bool is_known = !IsUnitForget(others) && others.op != "orthogonal";
+    if (is_known) return CheckInitializer(others, dtype);
   }
   if (IsRandom(spec)) return CheckRandom(spec, dtype);
   if (GoesByPlace(spec) || spec.op == "orthogonal") return CheckMatrix(spec, dtype);
@@ -291,6 +318,11 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   // variable, so the values do not depend on how the variable is cut into slices.
   const int64_t first = rows.begin * full_shape.row_elements();
   if (spec.op == "orthogonal") return OrthogonalRows(spec, variable, full_shape, first, out);
+  if (IsUnitForget(spec)) {
+    ASSIGN_OR_RETURN(out, InitialRows(OfOtherGates(spec), variable, dtype, full_shape, rows));
+    SetForgetGates(full_shape, first, out);
+    return out;
+  }
   VisitElement(dtype, [&](auto element) { Fill<decltype(element)>(spec, variable, first, out); });
   return out;
 }

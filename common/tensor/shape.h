@@ -1,5 +1,8 @@
 #pragma once
 
+// The sizes of tensors. A dimension that is not known until a batch arrives is not a Shape: graphs
+// and job files write it as -1.
+
 #include <cstdint>
 #include <initializer_list>
 #include <string>

@@ -64,7 +64,7 @@ Tensor Tensor::Reshaped(Shape shape) const {
 
 Tensor Tensor::Rows(int64_t begin, int64_t count) const {
   COHORT_CHECK(shape_.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= shape_.dim(0),
-               "rows inside the tensor");
+               "the rows lie inside the tensor");
   absl::InlinedVector<int64_t, 4> dims(shape_.dims().begin(), shape_.dims().end());
   dims[0] = count;
   const size_t row_bytes = static_cast<size_t>(shape_.row_elements()) * ElementSize(dtype_);

@@ -83,7 +83,8 @@ class Tensor {
   template <typename T>
   static Tensor FromVector(const std::vector<T>& values, Shape shape) {
     Tensor tensor(DTypeOf<T>::value, std::move(shape));
-    COHORT_CHECK(static_cast<int64_t>(values.size()) == tensor.num_elements(), "wrong count");
+    COHORT_CHECK(static_cast<int64_t>(values.size()) == tensor.num_elements(),
+                 "there are as many values as elements of the shape");
     std::copy(values.begin(), values.end(), tensor.mutable_data<T>());
     return tensor;
   }

@@ -107,7 +107,7 @@ void ByteBudget::CountAnew() {
 }
 
 void ByteBudget::CheckInvariants() const {
-  COHORT_CHECK(stats_.held <= stats_.held_max, "the highest so far is not below what is held");
+  COHORT_CHECK(stats_.held <= stats_.held_max, "held_max is at least the bytes held now");
   if (waiters_.size() > kInvariantWalkMax) return;
   size_t waiting = 0;
   for (const Waiter& waiter : waiters_) waiting += waiter.bytes;

@@ -1,5 +1,7 @@
 #pragma once
 
+// The limits of what travels between tasks, for every transport, with the reason for each.
+
 #include <cstddef>
 
 namespace cohort {

@@ -17,6 +17,7 @@ MethodTable::MethodTable(const std::vector<Service>& services) {
     for (const auto& [name, handler] : service.handlers) {
       const auto* method = service.descriptor->FindMethodByName(name);
       COHORT_CHECK(method != nullptr, "the service declares the method of each handler");
+      // Most handlers offer no memory for a payload; the transport then takes memory of its own.
       const auto place = service.places.find(name);
       const bool added =
           methods_
@@ -29,6 +30,8 @@ MethodTable::MethodTable(const std::vector<Service>& services) {
   }
 }
 
+// An unknown method is an error of the caller's, and never ends the server: any client may name any
+// method.
 const MethodTable::Method* MethodTable::MethodOf(absl::string_view full_name) const {
   const auto found = methods_.find(std::string(full_name));
   return found == methods_.end() ? nullptr : &found->second;
@@ -50,6 +53,7 @@ ByteBudget* MethodTable::ReceiveBudgetOf(absl::string_view full_name) const {
 }
 
 absl::Duration BoundedWait(absl::Duration wait) {
+  // A year is longer than any call, and can be added to a time.
   return std::clamp(wait, absl::ZeroDuration(), absl::Hours(24 * 365));
 }
 
@@ -63,6 +67,7 @@ absl::Status UnknownMethod(absl::string_view method, absl::string_view address) 
 }
 
 absl::Status CheckSize(const Message& message, size_t bytes_max) {
+  // Both limits count: a header is parsed as one piece, so it has a lower limit than the message.
   const size_t bytes = message.header.size() + PayloadBytes(message.payload);
   if (bytes <= bytes_max && message.header.size() <= kHeaderBytesMax) return absl::OkStatus();
   return absl::ResourceExhaustedError(

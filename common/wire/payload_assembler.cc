@@ -45,7 +45,7 @@ absl::Status PayloadAssembler::Add(absl::Span<const std::byte> part) {
 }
 
 ByteSlice PayloadAssembler::Take() {
-  COHORT_CHECK(complete(), "a payload is handed out when all of it is there");
+  COHORT_CHECK(complete(), "a payload is complete before it is taken");
   // The slice also has its memory as a Buffer, so that a tensor may keep the Buffer without a copy.
   std::shared_ptr<Buffer> buffer = std::exchange(buffer_, nullptr);
   const std::byte* const data = buffer->data();

@@ -1,5 +1,8 @@
 #pragma once
 
+// The world of a task. Production code gets the machine's clock, threads, files and network; tests
+// give simulated ones.
+
 #include "common/base/clock.h"
 #include "common/base/executor.h"
 #include "common/base/file_system.h"

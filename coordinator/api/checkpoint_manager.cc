@@ -17,6 +17,8 @@
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
+#include "coordinator/api/load_record.h"
 
 namespace cohort {
 
@@ -133,6 +135,34 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
+// Returns the names of the values in a checkpoint that no variable of the job takes. Slots, rows of
+// tables and other parts of variables have names with "/.", which no variable has.
+std::vector<std::string> UntakenValues(const BundleReader& reader,
+                                       absl::Span<const proto::VariableLayout> variables) {
+  std::set<std::string> taken = {kStepName, kEpochName, kPassName, kExamplesName};
+  for (const proto::VariableLayout& variable : variables) taken.insert(variable.name());
+  std::vector<std::string> untaken;
+  for (const auto& [name, tensor] : reader.tensors()) {
+    const bool is_part = absl::StartsWith(name, ".") || absl::StrContains(name, "/.");
+    if (!is_part && !taken.contains(name)) untaken.push_back(name);
+  }
+  return untaken;
+}
+
+// Logs the values of a checkpoint that the job has no variable for: the model may have lost a layer
+// by mistake.
+void SayUntaken(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables) {
+  constexpr size_t kNamesMax = 8;
+  std::vector<std::string> names = UntakenValues(reader, variables);
+  const size_t count = names.size();
+  if (count == 0) return;
+  for (std::string& name : names) name = Excerpt(name);
+  if (count > kNamesMax) names.resize(kNamesMax);
+  Log(LogLevel::kWarning, "checkpoint_values_not_taken",
+      {{"values", count},
+       {"names", absl::StrCat(absl::StrJoin(names, ", "), count > kNamesMax ? ", ..." : "")}});
+}
+
 // Logs how many tensors of a checkpoint have types that Cohort does not have, such as TensorFlow's
 // strings, with the names of the first ones.
 void SayLeftOut(const BundleReader& reader) {
@@ -195,7 +225,12 @@ absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
 
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
                                      Options options)
-    : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
+    : files_(files),
+      coordinator_(coordinator),
+      options_(std::move(options)),
+      loads_(std::make_unique<LoadRecord>()) {}
+
+CheckpointManager::~CheckpointManager() = default;
 
 void CheckpointManager::RemoveUnfinished() {
   // An unfinished save may be the one that another coordinator, which has taken over, is making.
@@ -253,19 +288,19 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
   // The load record (load_record.h) is stored as an extra tensor of the checkpoint, like the
   // progress counters.
   if (!variables.empty()) {
-    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
-    extras = loads_.Take(stats, variables);
+    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.parts().ps->Stats());
+    extras = loads_->Take(stats, variables);
   }
   extras[kStepName] = Tensor::Scalar(progress.global_step);
   extras[kEpochName] = Tensor::Scalar(progress.epochs_done);
   extras[kPassName] = Tensor::Scalar(progress.data.pass);
   extras[kExamplesName] = Tensor::Scalar(progress.data.examples);
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved,
-                   coordinator_.ps().Save(prefix, extras));
+                   coordinator_.parts().ps->Save(prefix, extras));
   // The shards were saved under this coordinator's epoch. Another one that has taken over since may
   // have saved a checkpoint of the same name, whose shards this index would not fit.
   RETURN_IF_ERROR(coordinator_.CheckHeld());
-  return WriteIndex(files_, prefix, coordinator_.ps().num_savers(), saved);
+  return WriteIndex(files_, prefix, coordinator_.parts().ps->num_savers(), saved);
 }
 
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
@@ -327,7 +362,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
     if (!read.ok()) return WithOthers(read.status(), files_, prefix);
     progress = *read;
   }
-  const absl::Status restored = coordinator_.ps().Restore(
+  const absl::Status restored = coordinator_.parts().ps->Restore(
       prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint);
   if (!restored.ok()) return WithOthers(restored, files_, prefix);
   Log(LogLevel::kInfo, "checkpoint_restored",
@@ -336,6 +371,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
        {"weights_only", options_.weights_only ? "yes" : "no"}});
   latest_ = prefix;
   SayLeftOut(*reader);
+  SayUntaken(*reader, variables);
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }

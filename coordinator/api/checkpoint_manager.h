@@ -6,6 +6,7 @@
 // a crash at any moment leaves the previous checkpoint loadable.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,10 +14,11 @@
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/load_record.h"
 #include "coordinator/api/progress.h"
 
 namespace cohort {
+
+class LoadRecord;
 
 // Checks, without any task, that Restore could load the checkpoint: its index is
 // readable, its files have the right sizes, and it has every variable of `variables`, which may be
@@ -40,6 +42,7 @@ class CheckpointManager {
   };
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
+  ~CheckpointManager();
 
   // Returns the prefix of the checkpoint that was saved or restored last; empty if there is none.
   const std::string& latest() const { return latest_; }
@@ -93,7 +96,7 @@ class CheckpointManager {
   FileSystem& files_;
   ClusterCoordinator& coordinator_;
   const Options options_;
-  LoadRecord loads_;
+  const std::unique_ptr<LoadRecord> loads_;
   std::string latest_;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
+#include "coordinator/schedule/closure.h"
 
 namespace cohort {
 

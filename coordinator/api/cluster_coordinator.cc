@@ -1,20 +1,20 @@
 #include "coordinator/api/cluster_coordinator.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/base/rng.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/program/program.h"
-#include "common/wire/error_detail.h"
 #include "coordinator/api/closure_check.h"
+#include "coordinator/api/coordinator_impl.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/leave_tasks.h"
-#include "coordinator/homes/home_calls.h"
-#include "coordinator/strategy/variable_pieces.h"
+#include "coordinator/strategy/strategy.h"
 
 namespace cohort {
 
@@ -54,43 +54,32 @@ absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
       workers > limits.max ? absl::StrCat(" and cluster.max_workers ", limits.max) : ""));
 }
 
-// Makes the error of a wait that timed out. The text names `what` was waited for and the tasks that
-// do not answer. The error's origin is the task that has been silent for longest.
-absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Scheduler& scheduler,
-                      const Cluster& cluster) {
-  std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
-                                  scheduler.DescribeWait());
-  proto::ErrorDetail detail;
-  // After a timeout nothing is lost, so the caller may wait again.
-  detail.set_error_class(proto::TRANSIENT);
-  absl::Duration longest;
-  for (const Cluster::Silent& silent : cluster.silent()) {
-    const bool serves = silent.since < absl::InfiniteDuration();
-    absl::StrAppend(
-        &text, "; ", silent.task.ToString(),
-        serves ? absl::StrCat(" has been silent for ", absl::FormatDuration(absl::Trunc(
-                                                           silent.since, absl::Milliseconds(10))))
-               : " is not there");
-    if (silent.since <= longest) continue;
-    longest = silent.since;
-    detail.mutable_origin()->set_role(RoleName(silent.task.role));
-    detail.mutable_origin()->set_index(silent.task.index);
-  }
-  for (const std::string& apart : cluster.ReportApart()) absl::StrAppend(&text, "; ", apart);
-  return WithDetail(absl::DeadlineExceededError(text), detail);
-}
-
 }  // namespace
 
 absl::StatusOr<Variable> VariableScope::CreateVariable(const VariableSpec& spec) {
-  return coordinator_.CreateVariable(spec, rule_, options_);
+  return coordinator_.impl_->CreateVariable(spec, rule_, colocate_with_);
 }
 
 VariableScope VariableScope::ColocateVarsWith(const Variable& variable) const {
   VariableScope scope = *this;
-  scope.options_.colocate_with = variable.name();
+  scope.colocate_with_ = variable.name();
   return scope;
 }
+
+absl::StatusOr<std::unique_ptr<CachingScope>> CachingScope::Enter(ClusterCoordinator& coordinator) {
+  if (coordinator.impl_->read_cache.Enter()) {
+    return std::unique_ptr<CachingScope>(new CachingScope(coordinator.impl_->read_cache));
+  }
+  return absl::InvalidArgumentError(
+      "caching scopes cannot be nested: this thread is inside one; end it first");
+}
+
+CachingScope::~CachingScope() { cache_.Leave(thread_); }
+
+ClusterCoordinator::ClusterCoordinator(std::unique_ptr<CoordinatorImpl> impl)
+    : impl_(std::move(impl)) {}
+
+ClusterCoordinator::~ClusterCoordinator() { impl_->parts.Stop(); }
 
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Connect(World world,
                                                                                 Waiter& waiter,
@@ -106,79 +95,57 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(W
                                                                                Options options) {
   RETURN_IF_ERROR(CheckCluster(options.cluster, options.homes, options.mirrored, options.workers));
   return std::unique_ptr<ClusterCoordinator>(
-      new ClusterCoordinator(world, waiter, std::move(options)));
+      new ClusterCoordinator(std::make_unique<CoordinatorImpl>(world, waiter, std::move(options))));
 }
 
-void ClusterCoordinator::Abort(const absl::Status& reason) {
-  scheduler_->RecordError(reason);
-  cluster_->Abort(reason);
-}
-
-void ClusterCoordinator::EndNow(const absl::Status& reason) {
-  // Recovery closes the scheduler, too, and ends the waits for checkpoints.
-  if (recovery_ != nullptr) {
-    recovery_->EndJob(reason);
-  } else {
-    scheduler_->Close(reason);
+absl::Status ClusterCoordinator::WaitForCluster() {
+  uint64_t floor = 0;
+  if (impl_->parts.recovery != nullptr) {
+    ASSIGN_OR_RETURN(const RecoveryStore::Left left, impl_->ReadLeft());
+    // The names of checkpoint files contain the epoch and must sort in the order in which the files
+    // were written. So the new epoch must be higher than the epoch of every checkpoint that exists.
+    floor = left.epoch;
   }
-  cluster_->Abort(reason);
+  const absl::Time deadline = impl_->world.clock.Now() + impl_->options.connect_timeout;
+  const auto not_ready = [&](const absl::Status& status) {
+    if (!absl::IsDeadlineExceeded(status)) return status;
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the cluster was not ready after ", absl::FormatDuration(impl_->options.connect_timeout),
+        impl_->options.homes == Role::kPs ? " (wanted every ps and " : " (wanted ",
+        impl_->options.workers.min, " worker(s)): ", impl_->parts.cluster->ReportMissing()));
+  };
+  const absl::StatusOr<uint64_t> epoch =
+      Await<uint64_t>(impl_->waiter, impl_->options.connect_timeout, "every ps",
+                      [&](auto done) { impl_->parts.cluster->Claim(floor, std::move(done)); });
+  if (!epoch.ok()) return not_ready(epoch.status());
+  impl_->parts.scheduler->SetEpoch(*epoch);
+  // The connect timeout covers both waits: workers are awaited for the time that the wait for
+  // parameter servers has left.
+  const absl::Status ready =
+      Await<bool>(impl_->waiter, deadline - impl_->world.clock.Now(), "the tasks", [&](auto done) {
+        impl_->parts.cluster->WhenReady(impl_->options.workers.min,
+                                        [done = std::move(done)](absl::Status status) mutable {
+                                          if (!status.ok()) return done(status);
+                                          done(true);
+                                        });
+      }).status();
+  if (!ready.ok()) return not_ready(ready);
+  if (impl_->parts.recovery != nullptr) impl_->parts.recovery->Start();
+  return absl::OkStatus();
 }
 
 VariableScope ClusterCoordinator::Scope(proto::UpdateRule rule) {
   return VariableScope(*this, std::move(rule));
 }
 
-absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& spec,
-                                                            const proto::UpdateRule& rule,
-                                                            const VariableOptions& options) {
-  VariableOptions of_strategy = options;
-  of_strategy.replicas = options_.replicas;
-  FindLeftSlices();
-  proto::VariableLayout layout;
-  {
-    MutexLock lock(mutex_);
-    ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
-    const SliceStarts left = left_slices_.value_or(SliceStarts());
-    if (left.count(spec.name) > 0) CutAt(left.at(spec.name), layout);
-    // The lock also protects next_slice_id_, because slice ids must be unique among all variables.
-    CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
-  }
-  layout.set_mirrored(options_.mirrored);
-  RETURN_IF_ERROR(CreateVariables({layout}));
-  return Variable(std::move(layout), options_.homes);
-}
-
-void ClusterCoordinator::FindLeftSlices() {
-  {
-    MutexLock lock(mutex_);
-    if (left_slices_.has_value()) return;
-  }
-  absl::StatusOr<SliceStarts> left = LeftSlices();
-  MutexLock lock(mutex_);
-  // A checkpoint that cannot be read is an error of ResumeState, which reads it too.
-  if (left.ok()) left_slices_ = *std::move(left);
-}
-
 absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {
-  // Before any home creates a variable, it is checked that the homes have enough memory.
-  RETURN_IF_ERROR(memory_->Add(layouts));
-  if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
-  RETURN_IF_ERROR(ps_->CreateVariables(layouts));
-  {
-    MutexLock lock(mutex_);
-    for (const proto::VariableLayout& layout : layouts) layouts_[layout.name()] = layout;
-  }
-  // Older checkpoints do not contain the new variables and so could not restore them. Therefore
-  // this call waits for a new checkpoint.
-  if (recovery_ == nullptr) return absl::OkStatus();
-  return WaitFor("a checkpoint with the new variables", [&](Recovery::Done done) {
-    recovery_->AddVariables({layouts.begin(), layouts.end()}, std::move(done));
-  });
+  return impl_->CreateVariables(layouts);
 }
 
 absl::StatusOr<Tensor> ClusterCoordinator::Read(const Variable& variable) {
   if (variable.is_local()) return variable.local_value();
-  return read_cache_.Read(variable.name(), [&] { return ps_->Read(variable.layout()); });
+  return impl_->read_cache.Read(variable.name(),
+                                [&] { return impl_->parts.ps->Read(variable.layout()); });
 }
 
 absl::StatusOr<std::vector<Tensor>> ClusterCoordinator::LocalResults(const Variable& variable) {
@@ -189,7 +156,7 @@ absl::StatusOr<std::vector<Tensor>> ClusterCoordinator::LocalResults(const Varia
     one.push_back(std::move(value));
     return one;
   }
-  ASSIGN_OR_RETURN(const Tensor rows, ps_->ReadAll(layout));
+  ASSIGN_OR_RETURN(const Tensor rows, impl_->parts.ps->ReadAll(layout));
   // A home keeps the values of all replicas of a variable as the rows of one tensor.
   std::vector<Tensor> values;
   for (int64_t replica = 0; replica < layout.replicas(); ++replica) {
@@ -209,36 +176,26 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
   }
   // The lock is held until the change is made, so changes are made one after another: each
   // slice remembers only the number of its last change.
-  MutexLock lock(change_mutex_);
-  const uint64_t update = ps_->NextUpdate();
+  MutexLock lock(impl_->change_mutex);
+  const uint64_t update = impl_->parts.ps->NextUpdate();
   // A slice whose restored checkpoint contains the change ignores it; the other slices make it.
-  return UntilDurable([&] { return ps_->Change(variable.layout(), change, update); });
+  return impl_->UntilDurable(
+      [&] { return impl_->parts.ps->Change(variable.layout(), change, update); });
 }
 
 absl::Status ClusterCoordinator::AssignAverages(absl::Span<const proto::VariableLayout> variables) {
-  MutexLock lock(change_mutex_);
+  MutexLock lock(impl_->change_mutex);
   // A slice that is its average already stays so.
-  return UntilDurable([&] { return ps_->AssignAverages(variables); });
-}
-
-absl::Status ClusterCoordinator::UntilDurable(absl::FunctionRef<absl::Status()> change) {
-  // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, it has put the
-  // variables back to what they were before, and the change is made again.
-  while (true) {
-    const uint64_t epoch = cluster_->epoch();
-    RETURN_IF_ERROR(change());
-    RETURN_IF_ERROR(MakeDurable());
-    if (cluster_->epoch() == epoch) return absl::OkStatus();
-  }
+  return impl_->UntilDurable([&] { return impl_->parts.ps->AssignAverages(variables); });
 }
 
 absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program& program) {
   auto registered = std::make_shared<RegisteredProgram>();
   registered->id = ProgramId(program);
-  registered->owner = owner();
+  registered->owner = impl_->owner();
   registered->request.set_program_id(registered->id);
   *registered->request.mutable_program() = program;
-  registered->request.set_seed(options_.seed);
+  registered->request.set_seed(impl_->options.seed);
   // The request carries the layout of each variable that the program reads, pushes to or assigns.
   std::map<std::string, bool> wanted;
   for (const proto::InputBinding& input : program.inputs()) {
@@ -248,10 +205,10 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
     if (output.has_push()) wanted[output.push()] = true;
     if (output.has_assign()) wanted[output.assign()] = true;
   }
-  MutexLock lock(mutex_);
+  MutexLock lock(impl_->mutex);
   for (const auto& [name, is_wanted] : wanted) {
-    const auto layout = layouts_.find(name);
-    if (layout == layouts_.end()) {
+    const auto layout = impl_->layouts.find(name);
+    if (layout == impl_->layouts.end()) {
       return absl::InvalidArgumentError(absl::StrCat("program ", program.name(),
                                                      " is bound to variable '", name,
                                                      "', which was not created inside a scope"));
@@ -263,66 +220,65 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
 
 DatasetHandle ClusterCoordinator::CreatePerWorkerDataset(proto::DatasetSpec spec) {
   auto dataset = std::make_shared<RegisteredDataset>();
-  dataset->owner = owner();
+  dataset->owner = impl_->owner();
   dataset->spec = std::move(spec);
-  MutexLock lock(mutex_);
-  dataset->id = ++last_resource_id_;
+  MutexLock lock(impl_->mutex);
+  dataset->id = ++impl_->last_resource_id;
   return dataset;
 }
 
 IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
   auto iterator = std::make_shared<RegisteredIterator>();
-  iterator->owner = owner();
+  iterator->owner = impl_->owner();
   iterator->dataset = dataset;
-  MutexLock lock(mutex_);
-  iterator->id = ++last_resource_id_;
+  MutexLock lock(impl_->mutex);
+  iterator->id = ++impl_->last_resource_id;
   return iterator;
 }
 
 absl::StatusOr<proto::ExpectedData> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
   ASSIGN_OR_RETURN(DataOfWorkers data,
-                   AskForData(world_, waiter_, *cluster_, QuestionAbout(*dataset)));
+                   AskForData(impl_->world, impl_->waiter, *impl_->parts.cluster,
+                              impl_->QuestionAbout(*dataset)));
   // Workers that join later compare their own data with this description and refuse to build a data
   // set that differs.
   dataset->expected->Set(data.expected);
-  MutexLock lock(mutex_);
-  described_[dataset->id] = data;
+  MutexLock lock(impl_->mutex);
+  impl_->described[dataset->id] = data;
   return std::move(data.expected);
 }
 
 absl::Status ClusterCoordinator::CompareDataset(const DatasetHandle& dataset) {
   DataOfWorkers data;
   {
-    MutexLock lock(mutex_);
-    const auto described = described_.find(dataset->id);
-    if (described == described_.end()) {
+    MutexLock lock(impl_->mutex);
+    const auto described = impl_->described.find(dataset->id);
+    if (described == impl_->described.end()) {
       return absl::FailedPreconditionError("call DescribeDataset before CompareDataset");
     }
     data = described->second;
   }
-  return AskToCompare(waiter_, *cluster_, QuestionAbout(*dataset), data);
-}
-
-DataQuestion ClusterCoordinator::QuestionAbout(const RegisteredDataset& dataset) const {
-  return {dataset.id, dataset.spec, options_.connect_timeout, options_.call_timeout};
+  return AskToCompare(impl_->waiter, *impl_->parts.cluster, impl_->QuestionAbout(*dataset), data);
 }
 
 absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strategy) {
-  ClusterShape shape{options_.cluster.Indices(Role::kPs), options_.cluster.Indices(Role::kWorker)};
+  ClusterShape shape{impl_->options.cluster.Indices(Role::kPs),
+                     impl_->options.cluster.Indices(Role::kWorker)};
   if (!strategy.TakesAllDevices()) return shape;
-  ASSIGN_OR_RETURN(shape.devices,
-                   AskForDevices(world_, waiter_, *cluster_,
-                                 {shape.workers, options_.connect_timeout,
-                                  std::min(options_.call_timeout, 2 * options_.lease)}));
+  ASSIGN_OR_RETURN(
+      shape.devices,
+      AskForDevices(impl_->world, impl_->waiter, *impl_->parts.cluster,
+                    {shape.workers, impl_->options.connect_timeout,
+                     std::min(impl_->options.call_timeout, 2 * impl_->options.lease)}));
   return shape;
 }
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
   // An invalid closure is refused before it takes room in the queue.
-  RETURN_IF_ERROR(CheckClosure(program.get(), options, {options_, owner()}));
-  if (recovery_ != nullptr && !resumed_) {
+  RETURN_IF_ERROR(CheckClosure(program.get(), options, {impl_->options, impl_->owner()}));
+  if (impl_->parts.recovery != nullptr && !impl_->resumed) {
     return absl::FailedPreconditionError(
         "with a recovery directory, call ResumeState before the first Schedule");
   }
@@ -336,25 +292,27 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->later_steps = std::move(options.later_steps);
   closure->round = options.round;
   closure->gang = options.gang;
-  closure->deadline = world_.clock.Now() + options.timeout;
+  closure->deadline = impl_->world.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;
   // Schedule waits only until the queue has room for the closure. The closure runs later.
-  RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
-    return scheduler_->Schedule(std::move(closure), std::move(done));
-  }));
-  return RemoteValue(std::move(result), owner());
+  RETURN_IF_ERROR(
+      impl_->Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
+        return impl_->parts.scheduler->Schedule(std::move(closure), std::move(done));
+      }));
+  return RemoteValue(std::move(result), impl_->owner());
 }
 
 absl::Status ClusterCoordinator::Join(absl::Duration timeout) {
-  return Wait(timeout, "all closures to end",
-              [&](Scheduler::Done done) { return scheduler_->Join(std::move(done)); });
+  return impl_->Wait(timeout, "all closures to end", [&](Scheduler::Done done) {
+    return impl_->parts.scheduler->Join(std::move(done));
+  });
 }
 
 absl::StatusOr<bool> ClusterCoordinator::Done(absl::Duration timeout) {
   bool idle = false;
-  RETURN_IF_ERROR(Wait(timeout, "closures in flight to end", [&](Scheduler::Done done) {
-    return scheduler_->CheckDone(
+  RETURN_IF_ERROR(impl_->Wait(timeout, "closures in flight to end", [&](Scheduler::Done done) {
+    return impl_->parts.scheduler->CheckDone(
         [&idle, done = std::move(done)](absl::StatusOr<bool> answer) mutable {
           idle = answer.value_or(false);
           done(answer.status());
@@ -363,74 +321,124 @@ absl::StatusOr<bool> ClusterCoordinator::Done(absl::Duration timeout) {
   return idle;
 }
 
-absl::Status ClusterCoordinator::Wait(absl::Duration timeout, absl::string_view what,
-                                      absl::FunctionRef<WaitId(Scheduler::Done)> start) {
-  return AwaitOrAbandon<bool>(
-             waiter_, timeout, [&] { return TimedOut(timeout, what, *scheduler_, *cluster_); },
-             [&](auto done) {
-               return start([done = std::move(done)](absl::Status error) mutable {
-                 if (!error.ok()) return done(error);
-                 done(true);
-               });
-             },
-             [&](WaitId wait) { return scheduler_->Abandon(wait); })
-      .status();
-}
-
 absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                          absl::Duration timeout) {
   if (!value.has_value()) return absl::InvalidArgumentError("Fetch of an empty RemoteValue");
   // While Fetch waits for a result, the scheduler must not stop closures because of an error that
   // no call has observed: the result may depend on these closures.
-  scheduler_->BeginFetch();
-  const bool came = waiter_.Wait(value.state().event(), timeout);
-  scheduler_->EndFetch();
+  impl_->parts.scheduler->BeginFetch();
+  const bool came = impl_->waiter.Wait(value.state().event(), timeout);
+  impl_->parts.scheduler->EndFetch();
   if (!came) {
-    return TimedOut(timeout, "the result of a closure", *scheduler_, *cluster_);
+    return impl_->TimedOut(timeout, "the result of a closure");
   }
   return value.state().result();
 }
 
+absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
+  if (impl_->parts.recovery == nullptr) return std::optional<proto::CoordinatorState>();
+  ASSIGN_OR_RETURN(RecoveryStore::Left left, impl_->ReadLeft());
+  // Parameter servers that an earlier coordinator used may hold values of unknown origin. So even
+  // if there is no checkpoint, the job restores the servers: to the initial values.
+  const bool starts_anew = left.checkpoints.empty();
+  if (!left.damage.ok()) {
+    // The newest checkpoint is damaged, so the job resumes from the newest one that is whole.
+    Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
+        {{"cause", left.damage.message()}, {"taken", left.checkpoints.front().prefix}});
+  }
+  ASSIGN_OR_RETURN(const proto::CoordinatorState state,
+                   (Await<proto::CoordinatorState>(
+                       impl_->waiter, absl::InfiniteDuration(),
+                       "the last checkpoint to be restored", [&](auto done) {
+                         impl_->parts.recovery->Adopt(std::move(left.checkpoints), std::move(done));
+                       })));
+  if (!starts_anew || !impl_->options.has_application_state) impl_->has_state = true;
+  impl_->resumed = true;
+  if (starts_anew) return std::optional<proto::CoordinatorState>();
+  if (state.watermark() > 1) impl_->parts.scheduler->SkipTo(ClosureId{state.watermark()});
+  return std::optional<proto::CoordinatorState>(state);
+}
+
+absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::LeftState() const {
+  if (impl_->parts.recovery == nullptr) return std::optional<proto::CoordinatorState>();
+  ASSIGN_OR_RETURN(const RecoveryStore::Left left, impl_->ReadLeft());
+  if (left.checkpoints.empty()) return std::optional<proto::CoordinatorState>();
+  return std::optional<proto::CoordinatorState>(left.checkpoints.front().state);
+}
+
+absl::StatusOr<SliceStarts> ClusterCoordinator::LeftSlices() const { return impl_->LeftSlices(); }
+
+void ClusterCoordinator::SkipTo(ClosureId next) { impl_->parts.scheduler->SkipTo(next); }
+
+ClosureId ClusterCoordinator::NextId() const { return impl_->parts.scheduler->NextId(); }
+
+void ClusterCoordinator::SetApplicationState(ApplicationState state) {
+  if (impl_->parts.recovery == nullptr) return;
+  impl_->parts.recovery->SetApplicationState(std::move(state));
+  impl_->has_state = true;
+}
+
+absl::Status ClusterCoordinator::MakeDurable() { return impl_->MakeDurable(); }
+
+void ClusterCoordinator::MakeDurableSoon() {
+  if (impl_->parts.recovery != nullptr)
+    impl_->parts.recovery->Checkpoint([](const absl::Status&) {});
+}
+
+absl::Status ClusterCoordinator::CheckHeld() {
+  return cohort::CheckHeld(impl_->waiter, *impl_->parts.cluster);
+}
+
+absl::Status ClusterCoordinator::ConfirmHeld() {
+  return cohort::ConfirmHeld(impl_->waiter, *impl_->parts.cluster);
+}
+
+absl::Status ClusterCoordinator::ForgetState() {
+  if (impl_->parts.recovery == nullptr) return absl::OkStatus();
+  // If another coordinator has taken over the job, it needs the checkpoints. So checkpoints are
+  // removed only after a check that the tasks are still held by this coordinator.
+  RETURN_IF_ERROR(CheckHeld());
+  return impl_->WaitFor("the recovery checkpoints to be removed", [&](Recovery::Done done) {
+    impl_->parts.recovery->Forget(std::move(done));
+  });
+}
+
+void ClusterCoordinator::Abort(const absl::Status& reason) {
+  impl_->parts.scheduler->RecordError(reason);
+  impl_->parts.cluster->Abort(reason);
+}
+
+void ClusterCoordinator::EndNow(const absl::Status& reason) {
+  // Recovery closes the scheduler, too, and ends the waits for checkpoints.
+  if (impl_->parts.recovery != nullptr) {
+    impl_->parts.recovery->EndJob(reason);
+  } else {
+    impl_->parts.scheduler->Close(reason);
+  }
+  impl_->parts.cluster->Abort(reason);
+}
+
+bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience,
+                                           absl::AnyInvocable<void(absl::Status)> done) {
+  if (impl_->parts.recovery == nullptr || !impl_->resumed || !impl_->has_state) return false;
+  impl_->parts.recovery->CheckpointAndHold(patience, std::move(done));
+  return true;
+}
+
 absl::Status ClusterCoordinator::Leave(Farewell farewell, absl::Duration call_timeout) {
-  return LeaveTasks(waiter_, *cluster_, farewell, call_timeout);
+  return LeaveTasks(impl_->waiter, *impl_->parts.cluster, farewell, call_timeout);
 }
 
-bool ReadCache::Enter() {
-  MutexLock lock(mutex_);
-  return scopes_.emplace(std::this_thread::get_id(), Values()).second;
+SchedulerStats ClusterCoordinator::stats() const { return impl_->parts.scheduler->stats(); }
+
+const ClusterSpec& ClusterCoordinator::cluster() const { return impl_->options.cluster; }
+
+const std::string& ClusterCoordinator::recovery_directory() const {
+  return impl_->options.recovery_directory;
 }
 
-void ReadCache::Leave(std::thread::id thread) {
-  MutexLock lock(mutex_);
-  scopes_.erase(thread);
-}
+std::string ClusterCoordinator::ClusterReport() const { return impl_->parts.cluster->Report(); }
 
-absl::StatusOr<Tensor> ReadCache::Read(const std::string& variable,
-                                       absl::FunctionRef<absl::StatusOr<Tensor>()> read) {
-  {
-    MutexLock lock(mutex_);
-    const auto scope = scopes_.find(std::this_thread::get_id());
-    if (scope != scopes_.end()) {
-      const auto value = scope->second.find(variable);
-      if (value != scope->second.end()) return value->second.Clone();
-    }
-  }
-  // The lock of the cache is not held during the read, which waits for parameter servers.
-  ASSIGN_OR_RETURN(Tensor value, read());
-  MutexLock lock(mutex_);
-  const auto scope = scopes_.find(std::this_thread::get_id());
-  if (scope != scopes_.end()) scope->second.emplace(variable, value.Clone());
-  return value;
-}
-
-absl::StatusOr<std::unique_ptr<CachingScope>> CachingScope::Enter(ClusterCoordinator& coordinator) {
-  if (coordinator.read_cache_.Enter()) {
-    return std::unique_ptr<CachingScope>(new CachingScope(coordinator.read_cache_));
-  }
-  return absl::InvalidArgumentError(
-      "caching scopes cannot be nested: this thread is inside one; end it first");
-}
-
-CachingScope::~CachingScope() { cache_.Leave(thread_); }
+const CoordinatorParts& ClusterCoordinator::parts() const { return impl_->parts; }
 
 }  // namespace cohort

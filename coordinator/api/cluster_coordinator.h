@@ -13,8 +13,7 @@
 //   coordinator->Join();
 //   coordinator->Fetch(loss);
 
-#include <atomic>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,28 +21,35 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/event.h"
-#include "common/base/mutex.h"
 #include "common/checkpoint/bundle.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
-#include "coordinator/api/home_memory.h"
 #include "coordinator/api/variable.h"
-#include "coordinator/cluster/ask_workers.h"
-#include "coordinator/cluster/cluster.h"
-#include "coordinator/homes/ps_control.h"
-#include "coordinator/recovery/copies.h"
-#include "coordinator/recovery/recovery.h"
-#include "coordinator/schedule/scheduler.h"
-#include "coordinator/strategy/strategy.h"
-#include "coordinator/strategy/variable_creator.h"
+#include "coordinator/cluster/farewell.h"
+#include "coordinator/homes/variable_change.h"
+#include "coordinator/layers/variable_spec.h"
+#include "coordinator/schedule/cut.h"
+#include "coordinator/schedule/remote_value.h"
+#include "coordinator/schedule/scheduler_stats.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/recovery.pb.h"
+#include "proto/worker.pb.h"
 
 namespace cohort {
 
+struct CoordinatorImpl;  // coordinator/api/coordinator_impl.h
 class ClusterCoordinator;
+struct ClusterShape;      // coordinator/strategy/strategy.h
+struct CoordinatorParts;  // coordinator/api/coordinator_parts.h
+class ReadCache;
+class Strategy;  // coordinator/strategy/strategy.h
 
 // A scope whose new variables live on the parameter servers. Each variable is placed by the
 // coordinator's placement policy (strategy/placement.h); colocated variables are never partitioned.
@@ -63,28 +69,9 @@ class VariableScope {
 
   ClusterCoordinator& coordinator_;
   proto::UpdateRule rule_;
-  VariableOptions options_;
-};
-
-// The values of variables that threads have read inside their caching scopes (CachingScope).
-// Thread-safe.
-class ReadCache {
- public:
-  // Begins an empty caching scope for the calling thread. Returns false, and changes nothing, if
-  // the thread already has a caching scope.
-  bool Enter();
-  void Leave(std::thread::id thread);
-
-  // Returns the variable's value from the calling thread's caching scope. If the scope lacks the
-  // value or the thread has no scope, calls `read` instead, and stores the value in the thread's
-  // scope if there is one.
-  absl::StatusOr<Tensor> Read(const std::string& variable,
-                              absl::FunctionRef<absl::StatusOr<Tensor>()> read);
-
- private:
-  using Values = std::map<std::string, Tensor>;  // tensors by variable name
-  Mutex mutex_;
-  std::map<std::thread::id, Values> scopes_ ABSL_GUARDED_BY(mutex_);
+  // The name of the variable whose parameter servers the new variables get too. If empty, the
+  // placement policy chooses.
+  std::string colocate_with_;
 };
 
 // A caching scope of one thread, with the meaning of TensorFlow's cache_variable_reads(). The scope
@@ -115,6 +102,9 @@ class CachingScope {
 class ClusterCoordinator {
  public:
   using Options = ClusterCoordinatorOptions;
+  // A function of the program. It returns the state that the program needs to continue from a cut.
+  // It must not call the coordinator.
+  using ApplicationState = std::function<std::string(const Cut&)>;
 
   // Makes a coordinator, and attaches every ps and at least workers.min workers; further workers
   // are attached when they appear. Errors: INVALID_ARGUMENT for a cluster without a home of
@@ -146,7 +136,7 @@ class ClusterCoordinator {
   // tasks were lost during the call (sharded_variable.h).
   absl::Status Change(const Variable& variable, const VariableChange& change);
   // Replaces the values of these variables by their moving averages, durably like Change. Errors:
-  // those of PsControl::AssignAverages.
+  // INVALID_ARGUMENT if a variable has no moving average; errors that the parameter servers answer.
   absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
 
   // Registers a program, so that Schedule can run it. Errors: INVALID_ARGUMENT for a program that
@@ -200,11 +190,11 @@ class ClusterCoordinator {
   // number of homes is now. Variables of a scope are cut there already. Errors: those of LeftState.
   absl::StatusOr<SliceStarts> LeftSlices() const;
   // Sets the id of the next closure. `next` must be larger than every id used so far.
-  void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
-  ClosureId NextId() const { return scheduler_->NextId(); }
+  void SkipTo(ClosureId next);
+  ClosureId NextId() const;
   // Sets the function that returns the state of the program, which becomes a part of each recovery
   // checkpoint. The function is called on another thread.
-  void SetApplicationState(Recovery::ApplicationState state);
+  void SetApplicationState(ApplicationState state);
   // Waits until a recovery checkpoint covers all closures and changes done so far. Without a
   // recovery directory, returns at once.
   absl::Status MakeDurable();
@@ -229,96 +219,37 @@ class ClusterCoordinator {
   // recovery checkpoints and lost tasks ends at once with `reason`. For a process that ends: what
   // the closures in flight still push counts until the next coordinator's epoch begins.
   void EndNow(const absl::Status& reason);
-  // Takes a last checkpoint before the process ends, like Recovery::CheckpointAndHold. Takes no
-  // checkpoint and returns false in three cases: without a recovery directory; before ResumeState;
-  // in a new job with Options::has_application_state, before SetApplicationState.
-  bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
+  // Takes a last checkpoint before the process ends. Waits until no closure is in flight, but at
+  // most for `patience`; from then on, no closure begins until a recovery has ended. `done` is
+  // called within twice `patience`. Takes no checkpoint and returns false in three cases: without a
+  // recovery directory; before ResumeState; in a new job with Options::has_application_state,
+  // before SetApplicationState. Errors: those of files and of parameter servers; UNAVAILABLE if the
+  // job waits for a lost task; DEADLINE_EXCEEDED.
+  bool CheckpointAndHold(absl::Duration patience, absl::AnyInvocable<void(absl::Status)> done);
 
   // Ends the coordinator's hold of the tasks at the end of a job: `farewell` says whether all
   // serving tasks are asked to end, or are left free for any job. Errors: of class STALE if another
-  // coordinator has taken over the tasks; then no task is told anything (leave_tasks.h).
+  // coordinator has taken over the tasks; then no task is told anything.
   absl::Status Leave(Farewell farewell) { return Leave(farewell, kFarewellTimeout); }
   // The same with another time limit for each call.
   absl::Status Leave(Farewell farewell, absl::Duration call_timeout);
 
-  PsControl& ps() { return *ps_; }
-  Scheduler::Stats stats() const { return scheduler_->stats(); }
-  const ClusterSpec& cluster() const { return options_.cluster; }
+  SchedulerStats stats() const;
+  const ClusterSpec& cluster() const;
   // Returns the directory of recovery checkpoints; empty if the job keeps none.
-  const std::string& recovery_directory() const { return options_.recovery_directory; }
-  std::string ClusterReport() const { return cluster_->Report(); }
-  // Return the cluster and the scheduler. Used by coordinator/members, which adds and removes
-  // workers and shows their state.
-  const std::shared_ptr<Cluster>& members() const { return cluster_; }
-  const std::shared_ptr<Scheduler>& scheduler() const { return scheduler_; }
+  const std::string& recovery_directory() const;
+  std::string ClusterReport() const;
+  // Returns the scheduler, the cluster and the other parts that do the work. Used by the
+  // coordinator's own rooms (train, daemon) and by tests. Programs have no need of the parts, and
+  // the header of the parts is not installed.
+  const CoordinatorParts& parts() const;
 
  private:
   friend class VariableScope;
   friend class CachingScope;
-  ClusterCoordinator(World world, Waiter& waiter, Options options);
-  // Pointers to the cluster, the recovery and the copies, for callbacks that the scheduler and the
-  // cluster were given before these parts existed. The pointers are set once the parts exist. They
-  // are weak, so that no part keeps another one alive.
-  struct Parts {
-    std::weak_ptr<Cluster> cluster;
-    std::weak_ptr<Recovery> recovery;
-    std::weak_ptr<Copies> copies;
-  };
-  void MakeCopies(const std::shared_ptr<Parts>& parts);
-  Scheduler::Options SchedulerOptionsFor(const std::shared_ptr<const Parts>& parts) const;
-  Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
-  void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
-  absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
-  DataQuestion QuestionAbout(const RegisteredDataset& dataset) const;
-  // Returns the incarnation of this coordinator, by which it recognizes handles that it made. The
-  // incarnation is the same in all epochs.
-  uint64_t owner() const { return cluster_->self().incarnation; }
-  absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);
-  // Calls `start`, and waits until the scheduler runs the completion that `start` got as its
-  // argument, or until the timeout. `what` names the awaited event in the error text.
-  absl::Status Wait(absl::Duration timeout, absl::string_view what,
-                    absl::FunctionRef<WaitId(Scheduler::Done)> start);
-  absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
-                                          const VariableOptions& options);
-  // Makes a change, and makes it again as long as a recovery has begun before it was durable.
-  // `change` may be repeated.
-  absl::Status UntilDurable(absl::FunctionRef<absl::Status()> change);
-  // Reads left_slices_ if it is not known yet.
-  void FindLeftSlices();
+  explicit ClusterCoordinator(std::unique_ptr<CoordinatorImpl> impl);
 
-  const World world_;
-  Waiter& waiter_;
-  const Options options_;
-  // The memory of the variables' homes, as far as the homes reported it. Shared with the cluster's
-  // callbacks.
-  const std::shared_ptr<HomeMemory> memory_;
-  // The scheduler of this coordinator, shared with the scheduler's calls in flight.
-  std::shared_ptr<Scheduler> scheduler_;
-  // The cluster of this coordinator, shared with the cluster's connections.
-  std::shared_ptr<Cluster> cluster_;
-  // The recovery of the job after the loss of a ps, shared with its own calls; null without a
-  // recovery directory.
-  std::shared_ptr<Recovery> recovery_;
-  // Keeps the workers' copies of mirrored variables equal; shared with its own calls; null unless
-  // variables are mirrored.
-  std::shared_ptr<Copies> copies_;
-  std::unique_ptr<PsControl> ps_;
-  std::atomic<bool> resumed_{false};
-  // True if a recovery checkpoint may be taken: the program has given its state, or the job was
-  // resumed.
-  std::atomic<bool> has_state_{false};
-  Mutex mutex_;
-  VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
-  // The result of LeftSlices() when the first variable was made in a scope.
-  std::optional<SliceStarts> left_slices_ ABSL_GUARDED_BY(mutex_);
-  // The next slice id of a variable made in a scope.
-  uint32_t next_slice_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
-  uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The answers of DescribeDataset, by data set id.
-  std::map<uint64_t, DataOfWorkers> described_ ABSL_GUARDED_BY(mutex_);
-  Mutex change_mutex_;
-  ReadCache read_cache_;
+  const std::unique_ptr<CoordinatorImpl> impl_;
 };
 
 }  // namespace cohort

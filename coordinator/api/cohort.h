@@ -10,9 +10,12 @@
 //   GraphBuilder         a step's graph; AddGradients differentiates the graph, BindProgram makes
 //                        a program of it
 //   CheckpointManager    checkpoints in TensorFlow's format
-//   MakeStrategy         the plans behind the strategies of a job file
+//   TrainingStrategy     a strategy that connects to its cluster when it is first used
+//   MakeStrategy         the strategies of a job file: the tasks that they need, and their replicas
 //
-// docs/examples has five programs of at most 80 lines, with a CMakeLists.txt.
+// docs/examples has five programs of at most 80 lines, with a CMakeLists.txt. This header and the
+// headers that it includes are all that an installed Cohort has. The classes that do the work (the
+// scheduler, the connections to the tasks, the recovery) are not among them.
 
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"

@@ -3,6 +3,7 @@
 // The options of a ClusterCoordinator (cluster, homes, limits, timeouts, recovery), and the options
 // of a closure that is scheduled on a ClusterCoordinator.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,10 +14,10 @@
 #include "absl/time/time.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/frame_limits.h"
-#include "coordinator/cluster/worker_roster.h"
-#include "coordinator/homes/shard_transfer.h"
-#include "coordinator/schedule/closure.h"
-#include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/cluster/worker_limits.h"
+#include "coordinator/homes/checkpoint_mode.h"
+#include "coordinator/schedule/closure_request.h"
+#include "coordinator/schedule/schedule_limits.h"
 #include "coordinator/strategy/partitioner.h"
 #include "coordinator/strategy/placement.h"
 
@@ -87,6 +88,8 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   bool has_application_state = false;
 };
 
+// Handles of what is registered with a coordinator. Only the coordinator knows the types behind
+// them.
 using ProgramHandle = std::shared_ptr<const RegisteredProgram>;
 using DatasetHandle = std::shared_ptr<const RegisteredDataset>;
 // A per-worker iterator as in TensorFlow: each worker draws elements from an iterator of its own,

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
+#include "coordinator/job/job_spec.h"
 
 namespace cohort {
 namespace {

@@ -14,11 +14,12 @@
 #include "absl/types/span.h"
 #include "common/base/file_system.h"
 #include "common/tensor/tensor.h"
-#include "coordinator/job/job_spec.h"
 #include "coordinator/strategy/placement.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
+
+struct JobSpec;
 
 // Turns the byte counters of parameter servers into load records of checkpoints. Thread-compatible.
 class LoadRecord {

@@ -3,12 +3,15 @@
 // The services of the process that a cluster in a C++ program uses: threads, clock, files, network,
 // and a waiter. Blocking calls of the API block on the waiter.
 
+#include <memory>
+
 #include "common/base/event.h"
 #include "common/cluster/transport_kind.h"
-#include "common/wire/route/real_world.h"
 #include "common/wire/world.h"
 
 namespace cohort {
+
+class RealWorld;
 
 // The runtime of a C++ program. It must outlive every coordinator, local cluster and checkpoint
 // manager that is made with it. Thread-safe.
@@ -16,14 +19,14 @@ class Runtime {
  public:
   // Makes a runtime with a pool of `threads` threads. All callbacks and handlers run on these
   // threads; only short work runs on the thread that calls the API.
-  explicit Runtime(int threads = 2, TransportKind transport = TransportKind::kAuto)
-      : world_(threads, transport) {}
+  explicit Runtime(int threads = 2, TransportKind transport = TransportKind::kAuto);
+  ~Runtime();
 
-  World world() { return world_.world(); }
+  World world();
   Waiter& waiter() { return waiter_; }
 
  private:
-  RealWorld world_;
+  const std::unique_ptr<RealWorld> world_;
   BlockingWaiter waiter_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {
@@ -33,7 +34,7 @@ Shape Joined(absl::Span<const int64_t> head, const Shape& value, int axis) {
 absl::StatusOr<Tensor> ShardedVariable::ReadRows(absl::Span<const int64_t> rows) const {
   const bool of_replicas = variable_.layout().replicas() > 0;
   if (!variable_.is_local() && !of_replicas) {
-    return coordinator_.ps().ReadRows(variable_.layout(), rows);
+    return coordinator_.parts().ps->ReadRows(variable_.layout(), rows);
   }
   // The rows of a local variable, or of a variable with one value per replica, are copied from the
   // variable's whole value.

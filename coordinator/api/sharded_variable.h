@@ -16,9 +16,10 @@
 
 namespace cohort {
 
-// A variable with TensorFlow's reads and changes. Every method also returns the errors of
-// PsControl. Methods that take ids check them before any request is sent: OUT_OF_RANGE names the
-// variable and the id. The coordinator outlives this object. Thread-safe.
+// A variable with TensorFlow's reads and changes. Every method also returns these errors:
+// UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; errors that a ps answers. Methods that
+// take ids check them before any request is sent: OUT_OF_RANGE names the variable and the id. The
+// coordinator outlives this object. Thread-safe.
 class ShardedVariable {
  public:
   // Wraps a variable that lives on parameter servers, or a local variable. A local variable can

@@ -28,7 +28,7 @@ DType Variable::dtype() const { return static_cast<DType>(layout_.dtype()); }
 
 std::vector<VariableComponent> Variable::variables() const {
   if (is_local()) return {{name(), shape(), "/job:chief/replica:0/task:0/device:CPU:0"}};
-  if (layout_.replicas() > 0) return OfReplicas();
+  if (layout_.replicas() > 0) return ComponentOfEachReplica();
   std::vector<VariableComponent> shards;
   for (const VariablePiece& piece : PiecesOf(layout_)) {
     absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
@@ -43,7 +43,7 @@ std::string Variable::DeviceOf(uint32_t ps) const {
   return absl::StrCat("/job:", RoleName(homes_), "/replica:0/task:", ps, "/device:CPU:0");
 }
 
-std::vector<VariableComponent> Variable::OfReplicas() const {
+std::vector<VariableComponent> Variable::ComponentOfEachReplica() const {
   std::vector<VariableComponent> values;
   for (uint32_t i = 0; i < layout_.replicas(); ++i) {
     values.push_back({i == 0 ? name() : absl::StrCat(name(), "/replica_", i), shape(),

@@ -45,7 +45,7 @@ class Variable {
 
  private:
   std::string DeviceOf(uint32_t ps) const;
-  std::vector<VariableComponent> OfReplicas() const;
+  std::vector<VariableComponent> ComponentOfEachReplica() const;
 
   proto::VariableLayout layout_;
   Role homes_;

@@ -52,7 +52,7 @@ void LossWatches::Forget(uint64_t watch) {
 
 void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
   // The callbacks run outside the lock, because they may add watches.
-  std::vector<Lost> told;
+  std::vector<Lost> callbacks;
   {
     MutexLock lock(mutex_);
     for (auto watch = watches_.begin(); watch != watches_.end();) {
@@ -60,11 +60,11 @@ void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
         ++watch;
         continue;
       }
-      told.push_back(std::move(watch->second.lost));
+      callbacks.push_back(std::move(watch->second.lost));
       watch = watches_.erase(watch);
     }
   }
-  for (Lost& lost : told) lost(cause);
+  for (Lost& lost : callbacks) lost(cause);
 }
 
 std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
@@ -88,6 +88,28 @@ Cluster::Cluster(World world, Options options)
     : world_(world), options_(std::move(options)), roster_(options_.spec, options_.limits) {}
 
 Cluster::~Cluster() { Stop(); }
+
+std::string Cluster::AddressOf(TaskId task) const {
+  MutexLock lock(mutex_);
+  return AddressOfLocked(task);
+}
+
+std::string Cluster::AddressOfLocked(TaskId task) const {
+  const Member* member = roster_.Find(task);
+  if (const auto found = leaving_.find(task); found != leaving_.end()) {
+    member = &found->second.member;
+  }
+  if (member == nullptr) return kNowhere;
+  // A worker that was added with an address has that address. The addresses of all other tasks come
+  // from options_.address, if it is set.
+  const bool own = member->added && !member->address.empty();
+  return options_.address && !own ? options_.address(task) : member->address;
+}
+
+bool Cluster::IsMember(TaskId task) const {
+  MutexLock lock(mutex_);
+  return roster_.Find(task) != nullptr;
+}
 
 proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) const {
   proto::AttachRequest attach = MakeAttach(options_.self, epoch);

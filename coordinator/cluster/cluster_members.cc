@@ -28,28 +28,6 @@ absl::Status WorkerLost(TaskId task, absl::string_view cause) {
 
 }  // namespace
 
-std::string Cluster::AddressOf(TaskId task) const {
-  MutexLock lock(mutex_);
-  return AddressOfLocked(task);
-}
-
-std::string Cluster::AddressOfLocked(TaskId task) const {
-  const Member* member = roster_.Find(task);
-  if (const auto found = leaving_.find(task); found != leaving_.end()) {
-    member = &found->second.member;
-  }
-  if (member == nullptr) return kNowhere;
-  // A worker that was added with an address has that address. The addresses of all other tasks come
-  // from options_.address, if it is set.
-  const bool own = member->added && !member->address.empty();
-  return options_.address && !own ? options_.address(task) : member->address;
-}
-
-bool Cluster::IsMember(TaskId task) const {
-  MutexLock lock(mutex_);
-  return roster_.Find(task) != nullptr;
-}
-
 absl::Status Cluster::AddWorker(TaskId task, std::string address) {
   std::shared_ptr<TaskConnection> connection;
   proto::AttachRequest attach;

@@ -83,16 +83,16 @@ absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell,
   const auto tell = [&](const TaskLink& link, Done done) {
     SayFarewell(link.control, epoch, farewell, call_timeout, std::move(done));
   };
-  ASSIGN_OR_RETURN(const size_t told,
+  ASSIGN_OR_RETURN(const size_t homes_asked,
                    AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), tell));
   // A home has obeyed the farewell, and grants no epoch any more. So no coordinator can take over,
   // and all other tasks are told in parallel.
-  const size_t rest = links.size() - told;
+  const size_t rest = links.size() - homes_asked;
   Await<std::vector<bool>>(waiter, absl::InfiniteDuration(), "the tasks", [&](auto done) {
     LimitedGroup<bool>::Run(
         {rest, rest},
-        [links, told, epoch, farewell, call_timeout](size_t i, auto ended) {
-          SayFarewell(links[told + i].control, epoch, farewell, call_timeout,
+        [links, homes_asked, epoch, farewell, call_timeout](size_t i, auto ended) {
+          SayFarewell(links[homes_asked + i].control, epoch, farewell, call_timeout,
                       [ended = std::move(ended)](const absl::Status&) mutable { ended(true); });
         },
         std::move(done));

@@ -19,18 +19,6 @@ absl::Status CheckIsWorker(TaskId task) {
 
 }  // namespace
 
-absl::Status WorkerLimits::CheckHasRoom(size_t workers) const {
-  if (workers < static_cast<size_t>(max)) return absl::OkStatus();
-  const std::string has = absl::StrCat("the job has ", workers, " workers and ");
-  if (max_of_strategy.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(has, "cluster.max_workers is ", max));
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat(has, "strategy.type ", max_of_strategy, " trains on at most the ", max,
-                   " that it began with, whatever cluster.max_workers is: remove one first, or "
-                   "start the job again with more"));
-}
-
 WorkerRoster::WorkerRoster(const ClusterSpec& spec, WorkerLimits limits) : limits_(limits) {
   // The position of the next worker. The spec lists workers in the order of their indices.
   int workers = 0;

@@ -6,26 +6,15 @@
 // the beginning get positions in the order of their indices. A worker that is added later gets the
 // lowest free position. The position of a worker never changes.
 
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/cluster/cluster_spec.h"
+#include "coordinator/cluster/worker_limits.h"
 
 namespace cohort {
-
-struct WorkerLimits {
-  int min = 1;
-  int max = std::numeric_limits<int>::max();
-  // The strategy.type because of which `max` is limited. If empty, cluster.max_workers is the
-  // reason.
-  std::string max_of_strategy = {};
-  // Checks that a job with `workers` workers may have one more. Errors: FAILED_PRECONDITION naming
-  // the limit and its reason.
-  absl::Status CheckHasRoom(size_t workers) const;
-};
 
 struct Member {
   std::string address;  // the member's address; if empty, ClusterOptions.address knows it

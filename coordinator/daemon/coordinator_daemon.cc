@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/daemon/job_paths.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/membership_source.h"
@@ -42,7 +43,7 @@ ExitCode CodeOf(const absl::Status& status) {
 }
 
 // Returns the error with the class `error_class`, unless it has a class already.
-absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) {
+absl::Status WithDefaultClass(const absl::Status& status, proto::ErrorClass error_class) {
   if (status.ok() || ClassOf(status) != proto::ERROR_CLASS_UNKNOWN) return status;
   proto::ErrorDetail detail;
   detail.set_error_class(error_class);
@@ -202,9 +203,9 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
-  RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
+  RETURN_IF_ERROR(WithDefaultClass(coordinator.status(), proto::CONFIGURATION));
   LetInterruptsReach(**coordinator);
-  const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
+  const absl::Status ready = WithDefaultClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
   absl::StatusOr<std::string> summary =
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
   bool interrupted = false;
@@ -304,7 +305,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
 absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& options) {
   const absl::Status usable = ProbeDirectory(world_.files, options_.state_directory);
   if (!usable.ok()) {
-    return OfClass(
+    return WithDefaultClass(
         Annotate(usable, "--state_dir: name a directory that can be made and written to"),
         proto::CONFIGURATION);
   }
@@ -324,7 +325,8 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
   // the user to mend: no new start would help.
   const bool misused =
       absl::IsNotFound(started.status()) || absl::IsPermissionDenied(started.status());
-  RETURN_IF_ERROR(OfClass(started.status(), misused ? proto::CONFIGURATION : proto::WORKER_LOST));
+  RETURN_IF_ERROR(
+      WithDefaultClass(started.status(), misused ? proto::CONFIGURATION : proto::WORKER_LOST));
   local_ = *std::move(started);
   {
     MutexLock lock(mutex_);
@@ -413,13 +415,14 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
   // removed is not told to end; LocalCluster::RemoveWorker() ends it.
   const bool keep = local_ != nullptr || options_.keep_tasks;
   options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
-  const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));
+  const auto changes =
+      WorkerChanges::Create(world_, coordinator.parts().cluster, std::move(options));
   Operation operation;
   RETURN_IF_ERROR(ServeOperators(coordinator, changes, operation));
   if (!options_.membership.empty()) {
     operation.watch = MembershipWatch::Create(
         world_, MakeMembershipSource(options_.membership, world_.files, resolver_),
-        coordinator.members(), changes);
+        coordinator.parts().cluster, changes);
     operation.watch->Start();
   }
   return operation;
@@ -429,8 +432,8 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
                                                std::shared_ptr<WorkerChanges> changes,
                                                Operation& operation) {
   if (options_.ctl_address.empty()) return absl::OkStatus();
-  const CtlParts parts{options_.job.name, coordinator.members(), coordinator.scheduler(),
-                       std::move(changes)};
+  const CtlParts parts{options_.job.name, coordinator.parts().cluster,
+                       coordinator.parts().scheduler, std::move(changes)};
   absl::StatusOr<std::unique_ptr<Server>> server =
       world_.transport.Listen(options_.ctl_address, {MakeCtlService(parts)});
   if (!server.ok()) {

@@ -296,7 +296,7 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
 void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& files,
                 const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobPlaces places = PlacesOf(options);
-  for (auto& problem : UnexpandedPaths(places, environment)) problems.push_back(problem);
+  for (auto& problem : UnusablePaths(places, environment)) problems.push_back(problem);
   if (!problems.empty() || flags.print_config || flags.print_plan) return;
   if (options.local.has_value() && options.state_directory.empty()) {
     const absl::Status temporary = CheckNewStateDirectory(environment);

@@ -225,7 +225,7 @@ MnistSearch MnistSearchOf(const Environment& environment) {
   return search;
 }
 
-std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environment& environment) {
+std::vector<std::string> UnusablePaths(const JobPlaces& places, const Environment& environment) {
   const JobSpec& job = places.job;
   std::vector<NamedPath> paths = {
       {"--job", places.job_file},
@@ -242,7 +242,7 @@ std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environm
   }
   std::vector<std::string> problems;
   for (const auto& [name, path] : paths) {
-    const absl::Status expanded = CheckExpanded(path);
+    const absl::Status expanded = CheckLocalPath(path);
     if (!expanded.ok()) problems.push_back(absl::StrCat(name, ": ", expanded.message()));
   }
   return problems;
@@ -255,6 +255,12 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
   const std::vector<NamedPath> exports = ExportFiles(places);
   const std::vector<OutputDirectory> directories = OutputDirectories(places);
   std::set<std::string> refused;  // the names of the directories and exports that cannot be used
+  const std::string& bundle = places.job.export_to.tf_checkpoint;
+  if (const std::string key = KeyOf(places, "export.tf_checkpoint"); absl::EndsWith(bundle, "/")) {
+    refused.insert(key);
+    problems.push_back(absl::StrCat(key, ": '", bundle, "' ends in a slash; name how the files of ",
+                                    "the checkpoint begin, such as '", bundle, "model'"));
+  }
   for (const OutputDirectory& output : directories) {
     const auto& [name, path] = output.directory;
     // Recovery checkpoints lie below checkpoint.directory by default, and would have its problem.

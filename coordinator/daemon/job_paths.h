@@ -36,7 +36,7 @@ MnistSearch MnistSearchOf(const Environment& environment);
 
 // Returns one problem for each path that contains something that only a shell would expand, such as
 // "~".
-std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environment& environment);
+std::vector<std::string> UnusablePaths(const JobPlaces& places, const Environment& environment);
 
 // Returns one problem for each output that cannot be written as the directory or file that it has
 // to be, and for each that would overwrite an input or another output. Creates nothing.

@@ -56,8 +56,12 @@ absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
                                                  static_cast<size_t>(variable.dims_size()))));
 }
 
-// Returns the range of bytes that one slice takes in the whole variable.
-ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
+// Returns the range of bytes that slice number `i` takes in the whole variable, or in the whole
+// content of a slot. A slot that has not the variable's rows belongs to a rule whose variables are
+// one slice.
+ByteRange BytesOfSlice(const Tensor& whole, const proto::VariableLayout& variable, size_t i) {
+  if (variable.slices_size() == 1) return {0, whole.num_bytes()};
+  const proto::SliceHome& slice = variable.slices(static_cast<int>(i));
   const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
   return {static_cast<size_t>(slice.row_begin()) * row,
           static_cast<size_t>(slice.row_count()) * row};
@@ -99,11 +103,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   // Pull goes only to the first of these homes, because all copies are equal.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
-  absl::Duration silence = options_.timeout;
-  // CreateVariables is the first large call of a job, so a network that loses large packets shows
-  // here. With half of unanswered_max as its limit, the call is tried twice before the job gives
-  // up.
-  if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
+  // With half of unanswered_max as its limit, a call is tried twice before the job gives up.
+  absl::Duration silence = std::min(options_.timeout, options_.unanswered_max / 2);
   const size_t bytes = LargestOf(requests);
   silence = TimeFor(silence, bytes);
   for (Envelope<Request>& request : requests) {
@@ -233,32 +234,47 @@ absl::StatusOr<Tensor> PsControl::Read(const proto::VariableLayout& variable) {
 
 absl::StatusOr<Tensor> PsControl::ReadAll(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(Tensor whole, AllocateVariable(variable));
-  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
-  std::vector<SliceLoad> loads;
-  for (size_t i = 0; i < homes.size(); ++i) {
-    loads.push_back({homes[i], BytesOfSlice(whole, variable.slices(static_cast<int>(i))).count});
-  }
-  for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
-    RETURN_IF_ERROR(ReadSlices(variable, homes, round, whole));
-  }
+  RETURN_IF_ERROR(ReadInto(variable, /*slot=*/"", whole));
   return whole;
 }
 
-absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
-                                   absl::Span<const size_t> homes, absl::Span<const size_t> slices,
+absl::StatusOr<Tensor> PsControl::ReadSlot(const proto::VariableLayout& variable,
+                                           const std::string& slot) {
+  ASSIGN_OR_RETURN(const Shape shape, SlotShapeOf(variable, slot));
+  Tensor whole(DType::kFloat32, shape);
+  RETURN_IF_ERROR(ReadInto(variable, slot, whole));
+  return whole;
+}
+
+absl::Status PsControl::ReadInto(const proto::VariableLayout& variable, const std::string& slot,
+                                 Tensor& whole) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> homes, HomesOf(variable));
+  std::vector<SliceLoad> loads;
+  for (size_t i = 0; i < homes.size(); ++i) {
+    loads.push_back({homes[i], BytesOfSlice(whole, variable, i).count});
+  }
+  for (const std::vector<size_t>& round : CallRounds(loads, options_.call_bytes_max)) {
+    RETURN_IF_ERROR(ReadSlices({variable, slot, homes}, round, whole));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PsControl::ReadSlices(const Reading& reading, absl::Span<const size_t> slices,
                                    Tensor& whole) {
+  const auto& [variable, slot, homes] = reading;
   auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
+  for (auto& request : requests) request.header.set_slot(slot);
   for (const size_t i : slices) {
     const proto::SliceHome& slice = variable.slices(static_cast<int>(i));
     requests[homes[i]].header.add_slice_ids(slice.slice_id());
-    requests[homes[i]].answer_bytes += BytesOfSlice(whole, slice).count;
+    requests[homes[i]].answer_bytes += BytesOfSlice(whole, variable, i).count;
   }
   ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
   readers.reserve(responses.size());
   for (const auto& response : responses) readers.emplace_back(response.payload);
   for (const size_t i : slices) {
-    const ByteRange range = BytesOfSlice(whole, variable.slices(static_cast<int>(i)));
+    const ByteRange range = BytesOfSlice(whole, variable, i);
     RETURN_IF_ERROR(Annotate(
         readers[homes[i]].Read(absl::MakeSpan(whole.mutable_raw() + range.begin, range.count)),
         absl::StrCat("reading ", variable.name())));

@@ -61,6 +61,9 @@ class PsControl {
   // Reads the whole value as the homes keep it: if the variable has one value per replica, the
   // result has these values as its rows.
   absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);
+  // Reads the whole content of a slot of the variable's update rule. Errors: INVALID_ARGUMENT
+  // naming the variable, for an unknown slot.
+  absl::StatusOr<Tensor> ReadSlot(const proto::VariableLayout& variable, const std::string& slot);
   // Reads the rows `ids`, in this order. The variable must have at least one axis. The ids are row
   // numbers or, for a dynamic table, keys. If several calls are needed, rows of different calls may
   // be from different moments. Errors: INVALID_ARGUMENT for a variable with one value per replica.
@@ -114,10 +117,18 @@ class PsControl {
   // of CallAll. Errors: INVALID_ARGUMENT naming a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
-  // Reads slices of the variable into `whole`, with one call to each home. `slices` are positions
-  // in the variable's list of slices.
-  absl::Status ReadSlices(const proto::VariableLayout& variable, absl::Span<const size_t> homes,
-                          absl::Span<const size_t> slices, Tensor& whole);
+  // Reads the whole variable, or with a name the slot of its update rule, into `whole`.
+  absl::Status ReadInto(const proto::VariableLayout& variable, const std::string& slot,
+                        Tensor& whole);
+  // What is read of a variable: its value if `slot` is empty, and the homes of its slices.
+  struct Reading {
+    const proto::VariableLayout& variable;
+    const std::string& slot;
+    const std::vector<size_t>& homes;
+  };
+  // Reads slices into `whole`, with one call to each home. `slices` are positions in the variable's
+  // list of slices.
+  absl::Status ReadSlices(const Reading& reading, absl::Span<const size_t> slices, Tensor& whole);
   // Reads the rows `ids` into `out`, with one call to each home.
   absl::Status ReadSomeRows(const proto::VariableLayout& variable, absl::Span<const int64_t> ids,
                             size_t row_bytes, std::byte* out);

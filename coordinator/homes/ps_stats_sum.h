@@ -1,5 +1,8 @@
 #pragma once
 
+// Sums of the counters that parameter servers report, for the summary of a job and for `coordinator
+// ctl status`.
+
 #include <optional>
 
 #include "proto/ps.pb.h"

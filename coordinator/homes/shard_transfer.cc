@@ -87,14 +87,6 @@ Slices Join(std::vector<Slices> shards) {
 
 }  // namespace
 
-absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name) {
-  if (name == "auto") return CheckpointMode::kAuto;
-  if (name == "shared") return CheckpointMode::kShared;
-  if (name == "stream") return CheckpointMode::kStream;
-  return absl::InvalidArgumentError(
-      absl::StrCat("checkpoint mode '", name, "'; there are auto, shared and stream"));
-}
-
 std::shared_ptr<ShardTransfer> ShardTransfer::Create(World world, Options options,
                                                      std::shared_ptr<Cluster> cluster) {
   return std::shared_ptr<ShardTransfer>(new ShardTransfer(world, options, std::move(cluster)));

@@ -29,15 +29,10 @@
 #include "common/wire/frame_limits.h"
 #include "common/wire/world.h"
 #include "coordinator/cluster/cluster.h"
+#include "coordinator/homes/checkpoint_mode.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
-
-enum class CheckpointMode { kAuto, kShared, kStream };
-
-// Converts the name "auto", "shared" or "stream" to a mode. Errors: INVALID_ARGUMENT for any other
-// name.
-absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
 
 // The number of shards that are streamed at the same time. The coordinator holds one chunk of each
 // in memory.

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
+#include "common/wire/typed_call.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {
@@ -111,9 +112,7 @@ absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& v
   return parts;
 }
 
-absl::StatusOr<std::vector<VariablePart>> SlotPartsOf(const proto::VariableLayout& variable,
-                                                      const std::string& slot,
-                                                      const Tensor& content) {
+absl::StatusOr<Shape> SlotShapeOf(const proto::VariableLayout& variable, const std::string& slot) {
   ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(variable.rule()));
   const auto found = std::find_if(rule.slots.begin(), rule.slots.end(),
                                   [&](const SlotSpec& spec) { return spec.name == slot; });
@@ -123,7 +122,13 @@ absl::StatusOr<std::vector<VariablePart>> SlotPartsOf(const proto::VariableLayou
   }
   const Shape whole(
       absl::MakeConstSpan(variable.dims().data(), static_cast<size_t>(variable.dims_size())));
-  const Shape expected = ShapeOfSlot(*found, whole);
+  return ShapeOfSlot(*found, whole);
+}
+
+absl::StatusOr<std::vector<VariablePart>> SlotPartsOf(const proto::VariableLayout& variable,
+                                                      const std::string& slot,
+                                                      const Tensor& content) {
+  ASSIGN_OR_RETURN(const Shape expected, SlotShapeOf(variable, slot));
   if (content.dtype() != DType::kFloat32 || content.shape() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("variable ", variable.name(), ": its slot ",
                                                    slot, " takes float32", expected.ToString(),

@@ -11,11 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "common/tensor/tensor.h"
-#include "common/wire/typed_call.h"
 #include "proto/plan.pb.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {
+
+template <typename Proto>
+struct Envelope;  // common/wire/typed_call.h
 
 // A change of the form value = value op operand. Without `ids`, it changes the whole variable. With
 // `ids`, it changes the rows with these ids, one after another.
@@ -34,6 +36,10 @@ struct VariablePart {
 // id.
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const VariableChange& change);
+
+// Returns the shape of the whole content of a slot of the variable's update rule. Errors:
+// INVALID_ARGUMENT naming the variable, if its rule has no such slot.
+absl::StatusOr<Shape> SlotShapeOf(const proto::VariableLayout& variable, const std::string& slot);
 
 // Divides the content of a slot of the variable's update rule into one part per slice. Errors:
 // INVALID_ARGUMENT naming the variable, if its rule has no such slot, or for content of another

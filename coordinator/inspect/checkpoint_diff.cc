@@ -47,7 +47,7 @@ void Widen(const Tensor& tensor, int64_t begin, Numbers& out) {
     case DType::kBool:
       return Widen<bool>(tensor, begin, out);
     default:
-      COHORT_CHECK(false, "16-bit floats are widened by whoever reads them");
+      COHORT_CHECK(false, "16-bit floats were widened before");
   }
 }
 

@@ -75,7 +75,7 @@ absl::StatusOr<Found> RunVerb(const std::string& command, const std::vector<std:
   const auto is = [&](const char* of, const char* verb, size_t paths) {
     return command == of && words.size() == paths + 1 && words[0] == verb;
   };
-  for (const std::string& word : words) RETURN_IF_ERROR(CheckExpanded(word));
+  for (const std::string& word : words) RETURN_IF_ERROR(CheckLocalPath(word));
   if (is(kModel, "show", 1)) return ShowModel(files, words[1]);
   if (is(kModel, "plot", 2)) return PlotModel(files, words[1], words[2]);
   if (is(kCheckpoint, "list", 1)) return TextOnly(ListCheckpointText(files, words[1]));

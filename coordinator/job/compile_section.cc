@@ -22,10 +22,10 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kStepsPerExecutionMax = 4096;
 constexpr NumberRange kWeight = {.min = 0};
-// The numbers that every step reports. A metric must not hide one of them.
+// Names of numbers that every step reports, which no metric may have.
 constexpr const char* kReported[] = {"loss", "loss_sum", "count"};
 
-// Returns whether the value is an object that has an entry for each output, not a class form.
+// Returns whether the value is an object with an entry per output, and not a class form.
 bool IsByOutput(const json& value) { return value.is_object() && !value.contains("class_name"); }
 
 // The outputs of the model while the section is read or recorded. Thread-compatible.
@@ -37,8 +37,9 @@ class OutputReader {
   bool is_one() const { return outputs_.size() == 1; }
   bool knows_outputs() const { return !model_.outputs.empty(); }
 
-  // Reads a value that Keras takes once, in a list with one for each output, or in an object by the
-  // outputs' names, with `read(place, output's number)`. A value that stands once holds for all.
+  // Reads a value that Keras takes in three forms: one value for all outputs, a list with a value
+  // per output, or an object by the outputs' names. Calls `read(place, output's number)` for each
+  // output.
   template <typename Read>
   void ReadEach(const JsonPlace& place, Read read) {
     const json& value = *place.value;
@@ -50,13 +51,13 @@ class OutputReader {
       }
       return;
     }
-    // The number of outputs of a model that could not be read is not known.
+    // If the model could not be read, its outputs are not known.
     if (!knows_outputs()) return;
     place.errors.Add(place.path,
                      absl::StrCat("has ", value.size(), " entries, but the model has ", Outputs()));
   }
 
-  // Reads a value for each output. Its errors are reported once.
+  // Reads one value for all outputs. Its errors are reported once.
   template <typename Read>
   void ReadForAll(const JsonPlace& place, Read read) {
     read(place, 0);
@@ -66,8 +67,9 @@ class OutputReader {
     }
   }
 
-  // Records a value by the names of the outputs for which `record(place, output)` is to be called,
-  // or alone if the model has one output, whose name the file has not given.
+  // Records values by the names of the outputs, calling `record(place, output)` for each output
+  // that `is_recorded` accepts. If the model has one output whose name the file does not give,
+  // records the value alone.
   template <typename IsRecorded, typename Record>
   void RecordEach(const JsonPlace& place, IsRecorded is_recorded, Record record) {
     if (is_one() && outputs_.front().name.empty()) return record(place, outputs_.front());
@@ -79,7 +81,7 @@ class OutputReader {
   }
 
  private:
-  // Returns the end of the message about a list that has not one entry for each output.
+  // Returns the end of the message about a list that does not have one entry per output.
   std::string Outputs() const {
     if (is_one()) return "1 output; give one entry";
     return absl::StrCat(outputs_.size(), " outputs (", absl::StrJoin(model_.outputs, ", "),
@@ -116,7 +118,7 @@ void ReadLosses(const JsonPlace& place, int keras, OutputReader& reader,
         [&](const JsonPlace& one, OutputSpec& output) { ReadLoss(one, keras, output.loss); });
   }
   const size_t errors_before = place.errors.size();
-  // An output that a list or an object gives null, or does not name, has no loss.
+  // An output has no loss if a list or an object gives null for it, or the object does not name it.
   for (OutputSpec& output : outputs) output.has_loss = false;
   reader.ReadEach(place, [&](const JsonPlace& one, size_t number) {
     if (one.value->is_null()) return;
@@ -154,7 +156,7 @@ void ReadLossWeights(ObjectReader& section, OutputReader& reader,
   });
 }
 
-// The metrics of one key, `metrics` or `weighted_metrics`.
+// One of the two keys for metrics: `metrics` or `weighted_metrics`.
 struct MetricKey {
   const char* key;
   int keras;
@@ -166,8 +168,8 @@ struct MetricKey {
   }
 };
 
-// Reads `metrics`, or `weighted_metrics`. `taken` has, for each output, the names that its metrics
-// may not have.
+// Reads the metrics of one key. `taken` has, for each output, the names that its metrics may not
+// have.
 void ReadMetricLists(ObjectReader& section, const MetricKey& key, OutputReader& reader,
                      std::vector<std::set<std::string>>& taken, std::vector<OutputSpec>& outputs) {
   const bool has_any =
@@ -188,13 +190,15 @@ void ReadMetricLists(ObjectReader& section, const MetricKey& key, OutputReader& 
   const json& value = *place.value;
   const bool has_lists = value.is_array() && std::any_of(value.begin(), value.end(),
                                                          [](auto& one) { return one.is_array(); });
-  // A list of metrics is that of a model's only output. In Keras 2 it is that of every output.
+  // A plain list has the metrics of the model's only output or, in a file of Keras 2, the same
+  // metrics for every output.
   const bool is_plain = !IsByOutput(value) && !has_lists;
   if (is_plain && (reader.is_one() || key.keras == 2)) return reader.ReadForAll(place, read);
-  if (!IsByOutput(value) && !value.is_array()) return read(place, 0);  // reports what it is
+  // Reports that the value is neither.
+  if (!IsByOutput(value) && !value.is_array()) return read(place, 0);
   reader.ReadEach(place, [&](const JsonPlace& one, size_t number) {
     if (one.value->is_null()) return;
-    // A metric may stand alone where the list is of one output of several, or under its name.
+    // For one output of several, a metric may stand in place of a list with one metric.
     const json alone = json::array({*one.value});
     read(JsonPlace{one.path, one.errors, one.value->is_array() ? one.value : &alone}, number);
   });

@@ -44,7 +44,7 @@ struct OptimizerSpec {
   std::map<std::string, double> parameters;
   // Variables whose names contain one of these texts have no weight decay.
   std::vector<std::string> exclude_from_weight_decay;
-  // Of Muon: variables whose names contain one of these texts are updated as by AdamW.
+  // Muon updates variables whose names contain one of these texts as AdamW does.
   std::vector<std::string> exclude_layers;
   ClippingSpec clipping;
   // The sparse mode ("lazy") of variables by name; the entry "" holds for all variables. A variable
@@ -56,12 +56,12 @@ struct OptimizerSpec {
 
 // The loss and the metrics of one output of the model.
 struct OutputSpec {
-  // The output's name. Of a model's only output it is empty, unless the file gives it.
+  // The output's name; empty for the only output of a model, unless the file names it.
   std::string name;
-  bool has_loss = true;  // false: the output has no part in what is minimized
+  bool has_loss = true;  // false: the output does not count in the loss that is minimized
   LossSpec loss = DefaultLoss("CategoricalCrossentropy");
   double loss_weight = 1;  // factor of this loss in the loss that is minimized
-  // Those of `metrics`, and then those of `weighted_metrics`.
+  // The metrics of the key `metrics`, and then those of `weighted_metrics`.
   std::vector<MetricSpec> metrics;
 
   // Returns whether a step compares the output with labels.
@@ -70,8 +70,8 @@ struct OutputSpec {
   friend bool operator==(const OutputSpec&, const OutputSpec&) = default;
 };
 
-// Returns the name under which a loss or a metric of one output of several is reported, as in
-// Keras.
+// Returns the name under which a model with several outputs reports a loss or a metric of one
+// output, as in Keras.
 inline std::string ReportedName(const OutputSpec& output, const std::string& name) {
   return output.name + "_" + name;
 }

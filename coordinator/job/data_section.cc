@@ -72,7 +72,7 @@ void ReadBuckets(ObjectReader& config, std::vector<int64_t>& buckets) {
 }
 
 void ReadConfig(ObjectReader& config, ClickLogSpec& source) {
-  // A click log that is read from files has paths from the beginning.
+  // A click log with paths is read from files; one without paths is generated.
   if (!source.paths.empty()) {
     ReadPaths(config, source.paths);
   } else {
@@ -103,8 +103,8 @@ void ReadSource(const JsonPlace& place, const std::string& split, DataSourceSpec
 bool ReadTransform(const JsonPlace& place, const std::vector<std::string>& columns,
                    TransformSpec& transform) {
   using Kind = TransformSpec::Kind;
-  // Unless it names a column, a transform changes the first one, which holds x or the dense values,
-  // or encodes that of the labels: "y", or the last one of a click log.
+  // The default is the first component (x, or the dense columns). Only CategoryEncoding's default
+  // is the labels: "y", or the last column of a click log.
   const bool is_pair = columns[1] == "y";
   const auto labels = static_cast<uint32_t>(is_pair ? 1 : columns.size() - 1);
   const std::vector<ClassChoice<TransformSpec>> choices = {
@@ -114,7 +114,7 @@ bool ReadTransform(const JsonPlace& place, const std::vector<std::string>& colum
   const auto fields = [&](ObjectReader& config, TransformSpec& found) {
     std::string component = columns.at(found.component);
     config.Choice("component", columns, &component);
-    // Choice() accepted `component`, or left the default, so it is one of the columns.
+    // `component` is one of the columns: Choice() accepted it, or it is the default.
     found.component = static_cast<uint32_t>(std::find(columns.begin(), columns.end(), component) -
                                             columns.begin());
     if (found.kind == Kind::kRescaling) {
@@ -133,7 +133,8 @@ bool ReadTransform(const JsonPlace& place, const std::vector<std::string>& colum
   return ReadClass(place, "transform", choices, recorded, fields, transform);
 }
 
-// Reads transforms of `columns`, those of the training data; the test data must have the same.
+// Reads the transforms. `columns` are the columns of the training data; those of the test data must
+// be the same.
 void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& columns,
                   std::vector<TransformSpec>& pipeline) {
   if (place.record != nullptr) {
@@ -157,8 +158,8 @@ void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& column
   }
 }
 
-// The components of a data set as keys of the job file name them: by a column, or, of data whose
-// components have no names, by the number of a file. Thread-compatible.
+// The names that keys of the job file have for the components of a data set: names of columns or,
+// if the data set has no named columns, numbers of files. Thread-compatible.
 class ComponentNames {
  public:
   explicit ComponentNames(const DataSourceSpec& source)

@@ -51,7 +51,7 @@ absl::Status ToOneHot(int64_t depth, proto::ComponentSpec& component) {
   return absl::OkStatus();
 }
 
-// The transform's name for messages, and the component that it changes.
+// The transform's name and its component, for messages.
 struct Target {
   const char* name;
   uint32_t component;
@@ -78,8 +78,8 @@ bool HasLabels(const proto::ComponentSpec& component) {
 
 proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component) {
   proto::ComponentSpec labels = component;
-  // The type of the file says nothing of the classes: training and test data may have different
-  // ones.
+  // Class numbers are int64 whatever type the files have, because training and test data may have
+  // different types.
   labels.set_dtype(static_cast<int32_t>(DType::kInt64));
   // Labels [N,1] become [N].
   labels.mutable_dims()->Truncate(1);

@@ -1,8 +1,9 @@
 #pragma once
 
-// The source of examples and the transforms applied to them. A data set yields pairs (x, y), which
-// are components 0 and 1, or named columns, each of which is a component. The pipeline is one list
-// for training and test data alike, and uses the names of the Keras layers that do the same.
+// The sources of examples, and the transforms that are applied to the examples. A data set yields
+// pairs (x, y), which are components 0 and 1, or named columns, each of which is a component.
+// Training and test data have the same transforms, which are named like the Keras layers that do
+// the same.
 
 #include <cstddef>
 #include <cstdint>
@@ -57,8 +58,8 @@ struct ClickLogSpec {
 
 using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec, ClickLogSpec>;
 
-// Returns the names that a source's components have in the pipeline, in order. The files of an
-// IdxSpec behind the second one are named by their numbers: "2".
+// Returns the names of a source's components in the pipeline, in order. The third file of an
+// IdxSpec and later ones have their numbers as names: "2".
 std::vector<std::string> ColumnNames(const DataSourceSpec& source);
 
 // A transform of one component: Flatten, Rescaling or CategoryEncoding (one_hot).
@@ -73,8 +74,9 @@ struct TransformSpec {
   friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
 };
 
-// Components of a batch by the model's outputs, as the job file gives them: one for all outputs, a
-// list in their order, or an object by their names. At most one member is set.
+// The component of the batch for each output of the model, in the form of the job file: one for all
+// outputs, a list in the model's order, or an object by the outputs' names. At most one member is
+// set.
 struct OutputComponents {
   std::optional<uint32_t> all;
   std::vector<std::optional<uint32_t>> in_order;
@@ -91,11 +93,11 @@ struct DataSpec {
   DataSourceSpec train = MnistSpec{};
   std::optional<DataSourceSpec> test;
   std::vector<TransformSpec> pipeline;
-  // The components that have the labels of the outputs; empty: those behind the model's inputs, or
-  // the columns that are named for them (coordinator/model/scored_outputs.h).
+  // The components that have the outputs' labels. Empty: the components after the model's inputs,
+  // or the columns that are named for labels (coordinator/model/scored_outputs.h).
   OutputComponents labels;
-  // The components that have the weight of each example. Every example of an output without one
-  // counts once.
+  // The components that have the weights of examples. Without a component, every example of the
+  // output counts once.
   OutputComponents sample_weight;
 
   friend bool operator==(const DataSpec&, const DataSpec&) = default;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Reads the sections of a job file into typed values, and writes them back: json_reader.h says how
-// one function does both. The readers report to the place's `errors`, and leave a value that they
-// could not read at its default. Private to this folder.
+// Readers of the sections of a job file. Each function reads a section into typed values, and also
+// records it (json_reader.h). Errors go to the place's `errors`; a value that could not be read
+// keeps its default. Private to this folder.
 
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// The model and the keys to which the section `compile` refers.
+// The facts about the model that the section `compile` needs.
 struct CompiledModel {
   int keras = 0;                     // the major version of Keras that wrote the model, or 0
   std::vector<std::string> outputs;  // the names of its outputs; empty: the model is not known

@@ -32,7 +32,8 @@ constexpr int64_t kBatchSizeMax = 1 << 20;
 constexpr int64_t kClosuresInFlightMax = 256;
 constexpr int64_t kClassWeightsMax = 1 << 16;
 constexpr int64_t kQueueSizeMax = 1 << 20;
-constexpr int64_t kRedoMax = 65536;  // the slices' once-only records always hold this many closures
+// A slice's record of applied closures holds at least this many.
+constexpr int64_t kRedoMax = 65536;
 constexpr int64_t kWorkersMax = 1 << 20;
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 
@@ -85,7 +86,8 @@ void ReadSource(ObjectReader& reader, InitFromSpec::Source& source) {
   reader.Ints("transpose", {.min = 0, .max = 63}, 0, &source.transpose);
 }
 
-// Reads which value of the file each variable gets: its name, or an object with it.
+// Reads the map from variables to values of the file. An entry is the name of a value, or an object
+// with it.
 void ReadMap(ObjectReader& reader, std::map<std::string, InitFromSpec::Source>& map) {
   std::vector<std::string> names = reader.Keys();
   if (reader.recording()) {
@@ -117,7 +119,7 @@ void ReadCheckpoint(ObjectReader& reader, CheckpointSpec& checkpoint) {
   reader.String("restore", &checkpoint.restore);
   reader.Bool("weights_only", &checkpoint.weights_only);
   if (reader.Given("init_from", !checkpoint.init_from.path.empty())) {
-    // The path alone stands for an object with it.
+    // A string in place of the object is its `path`.
     if (reader.recording() || reader.HoldsObject("init_from")) {
       reader.Object("init_from", ReadInitFrom, &checkpoint.init_from);
     } else {
@@ -175,7 +177,7 @@ void ReadCluster(ObjectReader& reader, ClusterOptionsSpec& cluster) {
   }
 }
 
-// Checks the limits against the size of a round: a round that waits for its last steps may take at
+// Checks the limits against the size of a round. A round that waits for its last steps may take at
 // most half of each limit.
 void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   const SynchronousSpec* const synchronous = job.strategy.synchronous();
@@ -214,10 +216,10 @@ void CheckComponents(const std::string& key, const OutputComponents& components,
   }
 }
 
-// Checks what other sections than `compile` say of the model's outputs.
+// Checks the outputs that sections other than `compile` name.
 void CheckOutputs(const JobSpec& job, JsonErrors& errors) {
   const std::vector<std::string> outputs = OutputNames(job.model);
-  // The reader of the model has reported the errors.
+  // Without outputs the model could not be read, and errors were reported.
   if (outputs.empty()) return;
   CheckComponents("data.labels", job.data.labels, outputs, errors);
   CheckComponents("data.sample_weight", job.data.sample_weight, outputs, errors);
@@ -237,7 +239,8 @@ void CheckOutputs(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
-// Checks the exports, which write the trained model as files of whole tensors.
+// Checks the section `export`. Exported files hold whole tensors, so a model with dynamic tables
+// cannot be exported.
 void CheckExport(const JobSpec& job, JsonErrors& errors) {
   for (const auto& [key, path] : job.export_to.Files()) {
     for (const LayerSpec& layer : job.model.layers) {
@@ -249,10 +252,12 @@ void CheckExport(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
-// Reads the path of an exported file, whose name must end as other programs expect it.
+// Reads the path of an exported file. Its name must end with `ending`, because other programs
+// expect that.
 void ReadExportPath(const char* key, const std::string& ending, ObjectReader& reader,
                     std::string* path) {
-  // Files of before these keys have the same text, and so the same fingerprint, as ever.
+  // A key that is absent is not recorded, so that the fingerprint of older job files stays the
+  // same.
   if (!reader.Given(key, !path->empty())) return;
   reader.String(key, path);
   if (path->empty() || absl::EndsWith(*path, ending)) return;
@@ -268,7 +273,7 @@ void ReadExport(ObjectReader& reader, ExportSpec& export_to) {
   ReadExportPath("tf_checkpoint", "", reader, &export_to.tf_checkpoint);
 }
 
-// Reads the section `model`, whose class form is in its place.
+// Reads the section `model`, in which ResolveModel has put the class form.
 void ReadModelSection(ObjectReader& reader, const ResolvedModel& resolved, JobSpec& job) {
   if (resolved.is_known) reader.Require("model");
   std::optional<JsonPlace> model = reader.Place("model");
@@ -276,8 +281,8 @@ void ReadModelSection(ObjectReader& reader, const ResolvedModel& resolved, JobSp
   model->path = resolved.path;
   if (!reader.recording()) job.model.file_form = resolved.form;
   ReadModel(*model, job.model);
-  // The file's weights are those with which the training begins, unless checkpoint.init_from says
-  // otherwise.
+  // The training begins with the weights of the model's file, unless checkpoint.init_from names
+  // other ones.
   if (resolved.form.has_weights) job.checkpoint.init_from.path = resolved.form.file;
 }
 
@@ -289,7 +294,7 @@ void ReadCompileSection(ObjectReader& reader, const ResolvedModel& resolved, Job
     ReadCompile(section, {job.model.file_form.keras, OutputNames(job.model)}, job.compile);
     section.Finish();
   } else if (!resolved.is_known || !resolved.is_compile_known) {
-    return;  // what could not be read has been reported
+    return;  // the error was reported when the section was read
   } else if (!resolved.form.file.empty()) {
     reader.AddError("compile", absl::StrCat("is missing; it must be given, because '",
                                             Excerpt(resolved.form.file),
@@ -328,7 +333,7 @@ std::vector<ExportSpec::File> ExportSpec::Files() const {
                              {"export.weights_h5", weights_h5},
                              {"export.safetensors", safetensors}};
   if (!tf_checkpoint.empty()) {
-    // TensorFlow's names of the files of a checkpoint.
+    // Endings of a checkpoint's files in TensorFlow.
     for (const char* const ending : {".index", ".data-00000-of-00001"}) {
       files.push_back({"export.tf_checkpoint", absl::StrCat(tf_checkpoint, ending)});
     }
@@ -368,7 +373,8 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_
 std::string JobToJson(const JobSpec& job) {
   ordered_json whole;
   JsonErrors errors;
-  // Recording changes no value, so the copy stays what the job is.
+  // JobToJson records a copy, because the functions that record take the job by reference;
+  // recording does not change it.
   JobSpec same = job;
   ReadJob({"", errors, nullptr, &whole}, ResolvedModel(), same);
   // Strings that are not UTF-8 are replaced, so that the dump cannot fail.

@@ -1,10 +1,10 @@
 #pragma once
 
-// A job file says what to train, on which data, how, and where the results go. The file is JSON.
-// Models, optimizers, losses and metrics have the form in which Keras serialises them
-// (docs/JOB_FILE.md lists every key). ParseJob turns the text into the typed values of this file,
-// and checks each value by itself. Whether the parts fit together (shapes, labels) is checked when
-// programs are built (coordinator/model/model_programs.h).
+// A job: what to train, on which data, how, and where the results go. A job file is JSON. Models,
+// optimizers, losses and metrics have the form in which Keras serialises them (docs/JOB_FILE.md
+// lists every key). ParseJob converts the text into the typed values of this file, and checks each
+// value by itself. Whether the parts fit together (shapes, labels) is checked when programs are
+// built (coordinator/model/model_programs.h).
 
 #include <cstdint>
 #include <map>
@@ -41,9 +41,9 @@ struct FitSpec {
 
 // Weights of another program with which the training begins (common/formats/weights).
 struct InitFromSpec {
-  // The place of a variable's value, if its name does not say it.
+  // The value of a variable, if the file does not have it under the variable's name.
   struct Source {
-    std::string from;  // the name in the file
+    std::string from;  // name of the value in the file
     std::vector<int64_t>
         transpose;  // axis i is axis transpose[i] of the file's value; may be empty
 
@@ -51,7 +51,7 @@ struct InitFromSpec {
   };
   std::string path;  // empty: none
   std::map<std::string, Source> map;
-  bool weights_only = false;   // true: nothing is said about an optimizer's state that is not taken
+  bool weights_only = false;   // true: only variables are taken, not the optimizer's state
   bool skip_mismatch = false;  // true: a variable whose value has another shape begins as new
 
   friend bool operator==(const InitFromSpec&, const InitFromSpec&) = default;
@@ -64,10 +64,10 @@ struct CheckpointSpec {
   // The checkpoint to start from: empty for none, "latest" for the newest one in `directory`, if
   // any, or a prefix.
   std::string restore;
-  // Restores only the variables from that checkpoint; slots, steps and epochs begin anew.
+  // True: only the variables of that checkpoint are restored. Slots, steps and epochs begin anew.
   bool weights_only = false;
-  // Counts only where there is nothing to go on with: no recovery checkpoint, and none of
-  // `restore`.
+  // The weights with which the training begins, if there is no recovery checkpoint and `restore`
+  // finds no checkpoint.
   InitFromSpec init_from;
   // The tasks that read and write the files of checkpoints, including recovery checkpoints:
   // "shared" means each ps, "stream" means the coordinator. "auto" means each ps if all ps see the
@@ -99,12 +99,12 @@ struct ExportSpec {
   std::string safetensors;
   std::string tf_checkpoint;  // the prefix of the checkpoint's files
 
-  // A file that the job writes, and the key that names it, such as "export.onnx".
+  // One exported file, and the key that names it, such as "export.onnx".
   struct File {
     std::string key;
     std::string path;
   };
-  // Returns the files that are asked for.
+  // Returns the files that the job exports.
   std::vector<File> Files() const;
 
   friend bool operator==(const ExportSpec&, const ExportSpec&) = default;
@@ -149,9 +149,9 @@ struct JobSpec {
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides);
 
-// Parses a job whose section `model` may name a file, which `files` reads (keras_model.h). Errors:
-// as above, and INVALID_ARGUMENT for a file that cannot be read or holds no model. The overload
-// without `files` refuses a job that names such a file.
+// Parses a job whose section `model` may name a file, which `files` reads (keras_model.h). The
+// overload without `files` refuses such a job. Errors: those of that overload; INVALID_ARGUMENT for
+// a file that cannot be read or has no model.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides,
                                  const ModelFileReader& files);

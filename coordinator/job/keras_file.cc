@@ -51,7 +51,7 @@ absl::StatusOr<KerasModelFile> ReadJson(const ReadableFile& file, const std::str
 
 absl::StatusOr<KerasModelFile> ReadKerasFile(FileSystem& files, const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("is empty; name the file of a model");
-  RETURN_IF_ERROR(CheckExpanded(path));
+  RETURN_IF_ERROR(CheckLocalPath(path));
   const absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.Open(path);
   if (!file.ok() && files.List(path).ok()) {
     return absl::InvalidArgumentError(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The file that `model.keras` of a job names: JSON that to_json wrote, a .keras archive, or an .h5
-// file of a whole model. What a file is follows from its content, not from its name.
+// The file that `model.keras` of a job names: JSON of to_json, a .keras archive, or an .h5 file of
+// a whole model. The format is recognised by the content, not by the name.
 
 #include <string>
 
@@ -11,9 +11,10 @@
 
 namespace cohort {
 
-// Reads what the file has of a model; its weights are only looked for. Errors: INVALID_ARGUMENT for
-// a path that only a shell would expand, a directory, a file without a model's configuration, and
-// JSON of more than kModelConfigBytesMax; those of OpenWeights and of the file system.
+// Reads the model's texts from a file, and looks whether the file has weights. Errors:
+// INVALID_ARGUMENT for a path that only a shell would expand, a directory, a file without a model's
+// configuration, and JSON of more than kModelConfigBytesMax; those of OpenWeights and of the file
+// system.
 absl::StatusOr<KerasModelFile> ReadKerasFile(FileSystem& files, const std::string& path);
 
 }  // namespace cohort

@@ -19,8 +19,8 @@ constexpr char kKeras[] = "keras";
 constexpr char kVersion[] = "keras_version";
 constexpr char kCompileConfig[] = "compile_config";
 
-// Parses JSON that Keras wrote. The text may be a JSON string that holds the JSON, since json.dump
-// of what to_json() returned writes one.
+// Parses JSON that Keras wrote. The text may also be a JSON string that contains the JSON:
+// json.dump() writes that for the result of to_json().
 absl::StatusOr<json> ParseConfig(const std::string& text) {
   if (text.size() > kModelConfigBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the configuration has ", text.size(),
@@ -32,7 +32,8 @@ absl::StatusOr<json> ParseConfig(const std::string& text) {
   return ParseJsonText(parsed.get<std::string>());
 }
 
-// Removes what Keras's registry of 2.11 to 2.15 writes before the name of its own optimizers.
+// Removes the prefix that Keras 2.11 to 2.15 write before the names of their own optimizers
+// ("Custom>").
 void StripRegistry(json& optimizer) {
   if (!optimizer.is_object() || !optimizer.contains("class_name")) return;
   json& name = optimizer["class_name"];
@@ -40,8 +41,8 @@ void StripRegistry(json& optimizer) {
   name = std::string(absl::StripPrefix(name.get<std::string>(), "Custom>"));
 }
 
-// Returns the arguments of compile() under the names that the job's section has. How Keras ran the
-// model (eagerly, or by XLA) changes no result, so a file's word on that is left out.
+// Returns the arguments of compile() under the keys of the section `compile`. run_eagerly and
+// jit_compile are removed, because they change no result.
 json CompileOf(json arguments) {
   if (!arguments.is_object()) return arguments;
   if (arguments.contains("optimizer_config")) {
@@ -51,8 +52,7 @@ json CompileOf(json arguments) {
     arguments["optimizer"] = std::move(optimizer);
   }
   for (const char* const key : {"run_eagerly", "jit_compile"}) arguments.erase(key);
-  // Keras 2 writes null where losses have one weight for each example, which is all that it is
-  // here.
+  // A null stands for one weight per example, the only mode that there is here.
   const auto mode = arguments.find("sample_weight_mode");
   if (mode != arguments.end() && mode->is_null()) arguments.erase(mode);
   return arguments;
@@ -79,7 +79,8 @@ class Resolver {
   }
 
  private:
-  // Returns the class form in {"keras": ..., "keras_version": ...}, or null after an error.
+  // Returns the class form that the section {"keras": ..., "keras_version": ...} has or names, or
+  // null after an error.
   json ReadSection(const json& section) {
     ObjectReader reader({"model", errors_, &section});
     const json* const keras = reader.Require(kKeras);
@@ -139,7 +140,7 @@ class Resolver {
     return *std::move(form);
   }
 
-  // Takes the arguments of compile() that Keras wrote, unless the job has its own.
+  // Makes the section `compile` of the arguments that Keras wrote, unless the job has the section.
   void TakeCompile(json& form) {
     if (!form.is_object()) return;
     json beside;
@@ -167,8 +168,8 @@ class Resolver {
     job_["compile"] = CompileOf(*std::move(arguments));
   }
 
-  // Keeps what Keras wrote, so that it can go back as it came. A model that a person wrote says
-  // neither its module nor a version.
+  // Keeps the text that Keras wrote, for an export that returns it unchanged. Nothing is kept of a
+  // model that a person wrote, which has neither a module nor a version.
   void KeepConfig(const json& form) {
     if (!form.is_object() || !(form.contains("module") || form.contains(kVersion))) return;
     resolved_.form.config = form.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The section `model` of a job file where it is {"keras": ...}: what Keras wrote of a model, either
-// inline or in a file. ResolveModel puts the class form that is in there into the place of the
-// section, so that every other reader finds the form that a job file may have as well.
+// The section `model` of a job file in the form {"keras": ...}, which contains or names a model
+// that Keras wrote. ResolveModel replaces the section by the model's class form, so that all other
+// readers find the same form as in a job file with the model itself.
 
 #include <functional>
 #include <string>
@@ -18,11 +18,11 @@ namespace cohort {
 struct KerasModelFile {
   std::string config = {};           // JSON, as to_json writes it
   std::string training_config = {};  // JSON of the arguments of compile(), of an .h5 file
-  std::string keras_version = {};    // as the file says it beside the config
+  std::string keras_version = {};    // the version, if it stands beside the config
   bool has_weights = false;
 };
 
-// Reads the file at a path, which is one that the job file names. Errors name the path.
+// Reads the file at `path`. Errors name the path.
 using ModelFileReader = std::function<absl::StatusOr<KerasModelFile>(const std::string& path)>;
 
 // Upper bound of the JSON of one model in bytes.
@@ -32,9 +32,9 @@ struct ResolvedModel {
   // False: what Keras wrote could not be read, and the error is reported.
   bool is_known = true;
   bool is_compile_known = true;
-  std::string path = "model";            // where messages say that the class form is
-  std::string compile_path = "compile";  // where messages say that the arguments of compile() are
-  ModelFileForm form;                    // without what ReadModel sets
+  std::string path = "model";            // place of the class form, for messages
+  std::string compile_path = "compile";  // place of the arguments of compile(), for messages
+  ModelFileForm form;                    // set, except for what ReadModel sets
 };
 
 // Resolves the section `model` of a job. A model in another form stays as it is. If Keras wrote

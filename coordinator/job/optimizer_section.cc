@@ -107,14 +107,15 @@ void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
   }
 }
 
-// Returns whether a class of before Keras 2.11 wrote the config: only those write `lr` or `decay`.
+// Returns whether a class of Keras before 2.11 wrote the config: only such classes write `lr` or
+// `decay`.
 bool IsOfOldClass(ObjectReader& config) {
   bool is_legacy = false;
   if (config.Given("is_legacy_optimizer", false)) config.Bool("is_legacy_optimizer", &is_legacy);
   return is_legacy || config.Find("lr") != nullptr || config.Find("decay") != nullptr;
 }
 
-// Returns the value of `decay`, or 0 if it is absent or wrong. It is not recorded, because it
+// Returns the value of `decay`, or 0 if it is absent or wrong. `decay` is not recorded, because it
 // becomes a schedule.
 double DecayOf(ObjectReader& config) {
   const nlohmann::json* const decay = config.Find("decay");
@@ -125,8 +126,8 @@ double DecayOf(ObjectReader& config) {
   return 0;
 }
 
-// Reads `decay`, by which the older classes of Keras 2 divide the learning rate: rate / (1 + decay
-// n) after n steps. The older Nadam means the decay of its momentum's schedule by it.
+// Reads `decay` of the older classes of Keras 2, which divide the learning rate: after n steps it
+// is rate / (1 + decay n). For the older Nadam, `decay` is the parameter schedule_decay.
 void ReadDecay(ObjectReader& config, OptimizerSpec& spec) {
   constexpr char kMomentumDecay[] = "schedule_decay";
   const double decay = DecayOf(config);
@@ -155,10 +156,10 @@ void ReadDecay(ObjectReader& config, OptimizerSpec& spec) {
   config.RecordAs("learning_rate", recorded);
 }
 
-// Gives the older Adagrad and RMSprop of Keras 2 their arithmetic: they divide by the root plus
-// epsilon. Their kernel for RMSprop with momentum has epsilon under the root, as today's class. The
-// Adagrad of Keras without TensorFlow begins with accumulators of 0 and writes no key for it. The
-// older classes of the other optimizers compute the same as today's.
+// Sets the arithmetic of the older Adagrad and RMSprop of Keras 2. They divide by sqrt(a) +
+// epsilon, except for RMSprop with momentum, which has epsilon under the root, as today's class.
+// The Adagrad of Keras without TensorFlow has no key for the initial accumulator, which is 0. The
+// older classes of all other optimizers compute the same as today's.
 void TakeOldArithmetic(ObjectReader& config, OptimizerSpec& spec) {
   std::map<std::string, double>& parameters = spec.parameters;
   const bool has_momentum = spec.op == "rmsprop" && parameters["momentum"] != 0;
@@ -174,7 +175,8 @@ void TakeOldArithmetic(ObjectReader& config, OptimizerSpec& spec) {
   }
 }
 
-// Reads texts that names of variables may contain. Keras takes regular expressions.
+// Reads a list of texts that names of variables may contain. Keras takes regular expressions
+// instead.
 void ReadNameParts(ObjectReader& config, const char* key, std::vector<std::string>& parts) {
   if (!config.Given(key, !parts.empty())) return;
   config.Strings(key, 0, "parts of variables' names", &parts);
@@ -202,7 +204,7 @@ void ReadParameters(const OptimizerClass& known, ObjectReader& config, Optimizer
     // AdamW is Adam with another default of weight_decay.
     const bool own = name == "weight_decay" && known.weight_decay.has_value();
     double otherwise = own ? *known.weight_decay : parameter.otherwise;
-    // Muon's null is not the default, but leaves the decay, or the scaling of the update, out.
+    // For Muon, null is not the default but switches weight decay, or the scaling of updates, off.
     const bool may_be_left_out =
         name == "weight_decay" || name == "adam_weight_decay" || name == "rms_rate";
     if (spec.op == "muon" && may_be_left_out && config.HoldsNull(name)) otherwise = 0;
@@ -211,8 +213,8 @@ void ReadParameters(const OptimizerClass& known, ObjectReader& config, Optimizer
   }
 }
 
-// Refuses clipping of accumulated gradients: Keras clips their mean, and workers clip each
-// gradient before they push it.
+// Refuses clipping together with gradient accumulation. Keras clips the mean of the gradients, but
+// workers clip each gradient before they push it.
 void CheckAccumulation(ObjectReader& config, const OptimizerSpec& spec) {
   const auto steps = spec.parameters.find("gradient_accumulation_steps");
   if (steps == spec.parameters.end() || steps->second <= 1) return;
@@ -228,7 +230,7 @@ void ReadClipping(ObjectReader& config, ClippingSpec& clipping) {
                                                   {"global_clipnorm", &clipping.global_clipnorm},
                                                   {"clipvalue", &clipping.clipvalue}};
   const char* first = nullptr;
-  // A limit of 0 counts as given, although it clips nothing.
+  // A limit of 0 counts as given, although it does not clip.
   for (const auto& [key, value] : keys) {
     if (!config.Given(key, *value > 0)) continue;
     config.Number(key, kNotNegative, value);
@@ -261,8 +263,8 @@ void ReadSparseUpdates(ObjectReader& config, std::map<std::string, std::string>&
   if (!mode.empty() && mode != SparseModes()[proto::DENSE_EXACT]) by_variable[""] = mode;
 }
 
-// Checks loss_scale_factor, which changes nothing: Keras multiplies the loss by it and divides the
-// gradients by it, and float32 gradients do not need it.
+// Checks loss_scale_factor and drops it. Keras multiplies the loss by it and divides the gradients
+// by it, which changes nothing for float32 gradients.
 void CheckLossScale(ObjectReader& config) {
   constexpr char kKey[] = "loss_scale_factor";
   const nlohmann::json* const factor = config.Find(kKey);
@@ -320,12 +322,12 @@ bool IsLossScaleOptimizer(const JsonPlace& place) {
 
 void ReadOptimizer(const JsonPlace& place, int keras, OptimizerSpec& spec) {
   if (!IsLossScaleOptimizer(place)) return ReadUnwrapped(place, keras, spec);
-  // The optimizer inside is recorded in place of the wrapper, so the wrapper's place records
-  // nothing.
+  // The inner optimizer is recorded in place of the wrapper, so the form of the wrapper is read
+  // without recording.
   const ClassForm form = ReadClassForm({place.path, place.errors, place.value}, "");
   if (!form.ok()) return;
   ObjectReader config = form.Config("LossScaleOptimizer");
-  // Keras 2.3 and before wrote the optimizer and the scale under other names.
+  // Keras before 2.4 has other names for the optimizer and the scale.
   const char* const key = config.Find("optimizer") != nullptr ? "optimizer" : "inner_optimizer";
   config.Require(key);
   const std::optional<JsonPlace> inner = config.Place(key);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Changes one field of a parsed job file, as --set a.b.2=value asks. The parts of the path are
-// keys, or numbers if the value is a list. The text after '=' is parsed as JSON, and otherwise
-// taken as a string. Missing or null objects on the path are created.
+// Overrides of a parsed job file, as --set a.b.2=value gives them. The parts of the path are keys,
+// or numbers where the value is a list. The text after '=' is parsed as JSON and otherwise taken as
+// a string. Missing or null objects on the path are created.
 
 #include <string>
 

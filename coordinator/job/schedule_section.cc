@@ -28,9 +28,9 @@ struct ScheduleClass {
   std::vector<Parameter> parameters;
 };
 
-// Keras's parameters and defaults (keras/src/optimizers/schedules/learning_rate_schedule.py). A
-// t_mul below 1 is refused: the periods would then end at some step, and Keras gives NaN from that
-// step on.
+// Returns Keras's schedules with their parameters and defaults
+// (keras/src/optimizers/schedules/learning_rate_schedule.py). A t_mul below 1 is refused: the
+// periods would end at some step, after which Keras returns NaN.
 const std::vector<ScheduleClass>& ScheduleClasses() {
   static const auto* const kClasses = [] {
     const Parameter start = {"initial_learning_rate", kNotNegative};
@@ -95,7 +95,7 @@ void ReadPieces(ObjectReader& config, ScheduleSpec& spec) {
   config.Numbers("boundaries", &spec.boundaries);
   config.Require("values");
   config.Numbers("values", &spec.values);
-  // Lists with errors have been reported, so their lengths mean nothing.
+  // If a list has an error, its length is not compared.
   if (config.errors().size() > errors) return;
   if (spec.boundaries.empty() || spec.values.size() != spec.boundaries.size() + 1) {
     config.AddError(

@@ -47,7 +47,7 @@ void ReadConfig(ObjectReader& config, SynchronousSpec& spec) {
   config.Int("backup_steps", {.min = 0, .max = kRoundMax}, &spec.backup_steps);
 }
 
-// Reads one of `choices`, which have the order of the variant's alternatives.
+// Reads one of `choices`, whose order is that of the variant's alternatives.
 template <typename Variant>
 bool ReadVariant(const JsonPlace& place, const char* what,
                  const std::vector<ClassChoice<Variant>>& choices, Variant& spec) {
@@ -59,7 +59,8 @@ bool ReadVariant(const JsonPlace& place, const char* what,
 
 void ReadPartitioner(ObjectReader& reader, std::optional<PartitionerSpec>& partitioner) {
   const std::optional<JsonPlace> place = reader.Place("partitioner");
-  // The key is recorded as null without a partitioner, so that a reader of the job sees the option.
+  // Without a partitioner the key is recorded as null, so that readers of the record see the
+  // option.
   if (!place || !reader.Given("partitioner", partitioner.has_value())) return;
   PartitionerSpec spec = partitioner.value_or(PartitionerSpec());
   const bool known = ReadVariant(*place, "partitioner",

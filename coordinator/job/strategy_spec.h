@@ -41,14 +41,15 @@ struct MaxSizePartitionerSpec {
 using PartitionerSpec =
     std::variant<FixedShardsPartitionerSpec, MinSizePartitionerSpec, MaxSizePartitionerSpec>;
 
-// The staleness that the values which a step reads may have (docs/JOB_FILE.md,
+// Modes of consistency: how stale the values that a step reads may be (docs/JOB_FILE.md,
 // strategy.consistency).
 struct AsynchronousSpec {
   friend bool operator==(const AsynchronousSpec&, const AsynchronousSpec&) = default;
 };
 
 struct BoundedStalenessSpec {
-  int64_t steps = 0;  // how many steps a step may be ahead of the oldest step that is not done
+  // Upper bound of the steps between a step and the oldest step that is not done.
+  int64_t steps = 0;
 
   friend bool operator==(const BoundedStalenessSpec&, const BoundedStalenessSpec&) = default;
 };

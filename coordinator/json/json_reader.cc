@@ -294,6 +294,17 @@ void ObjectReader::String(const std::string& key, std::string* out) {
   Record(key, *out);
 }
 
+void ObjectReader::Function(const std::string& key, std::string* out) {
+  if (const json* value = Find(key)) {
+    if (const std::optional<std::string> name = FunctionName(*value)) {
+      *out = *name;
+    } else {
+      AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a function's name"));
+    }
+  }
+  Record(key, *out);
+}
+
 void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> choices,
                           std::string* out) {
   if (const json* value = Find(key)) {

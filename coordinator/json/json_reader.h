@@ -100,6 +100,8 @@ class ObjectReader {
                    double* out);
   void Bool(const std::string& key, bool* out);
   void String(const std::string& key, std::string* out);
+  // Reads the name of a function, which may be in the class form of a function.
+  void Function(const std::string& key, std::string* out);
   // Reads one of the choices, ignoring upper and lower case, as TensorFlow does for its names.
   // `out` gets the spelling in `choices`. An empty string is not recorded.
   void Choice(const std::string& key, absl::Span<const std::string> choices, std::string* out);

@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// What a function is computed with.
+// The graph and the settings from which the nodes of a function are made.
 struct Context {
   const Nodes& nodes;
   const Activation& activation;
@@ -46,7 +46,7 @@ std::string Elu(const std::string& x, const Context& c) {
                             {FloatAttribute("alpha", static_cast<float>(c.Argument("alpha", 1)))});
 }
 
-// The last axis is -1, whatever the rank is.
+// Returns the attribute `axis`. The last axis is written as -1, whatever the rank is.
 onnx::AttributeProto AxisAttribute(const Context& c) {
   return IntAttribute("axis", c.axis == c.rank - 1 ? -1 : c.axis);
 }
@@ -59,7 +59,8 @@ std::string LogSoftmax(const std::string& x, const Context& c) {
   return c.nodes.graph().Op("LogSoftmax", {x}, {AxisAttribute(c)});
 }
 
-// At 6 the gradient is 0, as in TensorFlow: of two smallest elements Min gives it to the first.
+// Computes min(max(x, 0), 6). At x = 6 the gradient is 0, as in TensorFlow: of two equal elements,
+// Min gives the gradient to the first one.
 std::string Relu6(const std::string& x, const Context& c) {
   return c.nodes.Op("Min", {c.nodes.Number(6), Relu(x, c)});
 }
@@ -69,7 +70,8 @@ std::string LeakyRelu(const std::string& x, const Context& c) {
   return c.nodes.graph().Op("LeakyRelu", {x}, {FloatAttribute("alpha", slope)});
 }
 
-// Adds max(x, 0) and a curve for what is below. At 0 both have the gradient 1, as in TensorFlow.
+// Computes max(x, 0) + min(0, alpha (exp(x / alpha) - 1)). At 0 both terms have the gradient 1, as
+// in TensorFlow.
 std::string Celu(const std::string& x, const Context& c) {
   const std::string zero = c.nodes.Number(0);
   const std::string alpha = c.nodes.Number(c.Argument("alpha", 1));
@@ -77,8 +79,8 @@ std::string Celu(const std::string& x, const Context& c) {
   return c.nodes.Add(c.nodes.Op("Max", {x, zero}), c.nodes.Mul(curve, alpha));
 }
 
-// Keras 2 clips a line, whose gradient at the bounds is that of the line, and Keras 3 takes relu6,
-// whose gradient there is 0.
+// Computes a line that is clipped to [0, 1]. Where the line meets a bound, the gradient is that of
+// the line for Keras 2, which clips, and 0 for Keras 3, which uses relu6.
 std::string HardSigmoid(const std::string& x, const Context& c) {
   if (c.activation.keras.IsKeras2()) {
     return c.nodes.graph().Op("HardSigmoid", {x},
@@ -102,7 +104,8 @@ std::string GeluByTanh(const std::string& x, const Context& c) {
   return c.nodes.Mul(c.nodes.Mul(x, c.nodes.Number(0.5)), c.nodes.Add(curve, c.nodes.Number(1)));
 }
 
-// An exported model may have ONNX's own operators only, of which none of opset 17 is Gelu.
+// Computes gelu of ONNX's own operators, because an exported model may have no others, and opset 17
+// has no Gelu.
 std::string Gelu(const std::string& x, const Context& c) {
   if (c.Argument("approximate", 0) != 0) return GeluByTanh(x, c);
   if (c.mode != ModelMode::kPrediction) return c.nodes.graph().Op("Gelu", {x}, {}, kCohortDomain);
@@ -142,7 +145,7 @@ std::string HardShrink(const std::string& x, const Context& c) {
   return c.nodes.Op("Where", {far, x, c.nodes.Number(0)});
 }
 
-// Is x above a threshold, and one number up to it.
+// Returns x where x is above the threshold, and the argument `default` elsewhere.
 std::string Threshold(const std::string& x, const Context& c) {
   const std::string above = c.nodes.Op("Greater", {x, c.nodes.Number(c.Argument("threshold", 0))});
   return c.nodes.Op("Where", {above, x, c.nodes.Number(c.Argument("default", 0))});
@@ -155,14 +158,15 @@ std::string Squareplus(const std::string& x, const Context& c) {
   return c.nodes.Mul(c.nodes.Add(x, root), c.nodes.Number(0.5));
 }
 
-// Is 0 up to -1, (x + 1)^2 / 4 up to 1, and x from there.
+// Computes 0 for x <= -1, (x + 1)^2 / 4 for x between -1 and 1, and x for x >= 1.
 std::string SparsePlus(const std::string& x, const Context& c) {
   const std::string part = c.nodes.Add(Clip(x, -1, 1, c), c.nodes.Number(1));
   const std::string curve = c.nodes.Mul(c.nodes.Mul(part, part), c.nodes.Number(0.25));
   return c.nodes.Op("Where", {c.nodes.Op("Less", {x, c.nodes.Number(1)}), curve, x});
 }
 
-// Is 0 up to -1, (x + 1) / 2 up to 1, and 1 from there; the gradient at both is 0.
+// Computes 0 for x <= -1, (x + 1) / 2 for x between -1 and 1, and 1 for x >= 1. At -1 and 1 the
+// gradient is 0.
 std::string SparseSigmoid(const std::string& x, const Context& c) {
   const std::string line = Relu(c.nodes.Add(x, c.nodes.Number(1)), c);
   return c.nodes.Op("Min", {c.nodes.Number(1), c.nodes.Mul(line, c.nodes.Number(0.5))});
@@ -175,8 +179,9 @@ std::string Glu(const std::string& x, const Context& c) {
                      Sigmoid(c.nodes.Slice(x, c.axis, half, c.size), c));
 }
 
-// Follows Keras step by step, which adds up the sums of all elements of the support where the
-// definition of sparsemax has the last one, so that not every result adds up to 1.
+// Computes sparsemax as Keras does. Keras's threshold adds up the sums of all elements of the
+// support, where the definition takes the sum of the last element only. So not every result adds up
+// to 1.
 std::string Sparsemax(const std::string& x, const Context& c) {
   const Nodes& n = c.nodes;
   const std::string sorted =
@@ -264,7 +269,7 @@ bool IsElementwise(const std::string& activation) { return FunctionOf(activation
 absl::StatusOr<TensorType> ActivatedType(const Activation& activation, const std::string& layer,
                                          const Shape& shape) {
   if (IsElementwise(activation.name)) return TensorType{.shape = shape};
-  // The other functions need an axis to work along.
+  // Functions that are not elementwise need an axis to work along.
   if (shape.rank() < 1) {
     return WrongInput(
         layer, shape,
@@ -295,7 +300,8 @@ LayerValue Activate(const Activation& activation, const LayerValue& x, LayerTarg
   const Context context{
       nodes, activation,       target.mode,
       axis,  shape.rank() + 1, has_axis ? shape.dim(static_cast<int>(axis) - 1) : 1};
-  // A loss is computed from the input of a final softmax or sigmoid, in Keras's order.
+  // The input of a final softmax or sigmoid is kept as the logits, in Keras's order of dimensions,
+  // because crossentropies are computed from the logits.
   const bool has_logits =
       (activation.name == "softmax" && axis == shape.rank()) || activation.name == "sigmoid";
   if (function.elementwise && !has_logits) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Keras's activation functions by name. The table of them is in activation.cc.
+// Keras's activation functions by name. activation.cc has the table of functions.
 
 #include <map>
 #include <string>
@@ -23,8 +23,8 @@ struct Activation {
 // Returns the names of all functions that need no arguments.
 const std::vector<std::string>& ActivationNames();
 
-// Returns whether the function computes each element by itself, so that it can be computed in any
-// order of dimensions.
+// Returns whether the function computes each element from that element alone. Such a function can
+// be computed in any order of dimensions.
 bool IsElementwise(const std::string& activation);
 
 // Returns the type of the function's result. Errors: INVALID_ARGUMENT naming the layer, if the

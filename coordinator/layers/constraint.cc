@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-// The numbers are those of the update rule's parameter `constraint`.
+// A class of constraints. `number` is its number in the update rule's parameter `constraint`.
 struct ConstraintClass {
   const char* class_name;
   std::vector<const char*> names;  // the names that stand for the class with its defaults

@@ -1,6 +1,6 @@
 #pragma once
 
-// Keras's constraints: what becomes of a variable's value after each update.
+// Keras's constraints, which change a variable's value after each update.
 
 #include <cstdint>
 #include <map>

@@ -21,7 +21,7 @@ struct DynamicTableSpec {
   std::optional<double> ttl_seconds = std::nullopt;
   // Memory limit of the table on each ps; absent: no limit.
   std::optional<int64_t> max_bytes_per_ps = std::nullopt;
-  std::string evict = "lru";      // which row is removed at the limit: "lru" or "lfu"
+  std::string evict = "lru";      // rule for the row that is removed at the limit: "lru" or "lfu"
   DType dtype = DType::kFloat32;  // element type of the rows; the 16-bit floats are allowed too
 
   friend bool operator==(const DynamicTableSpec&, const DynamicTableSpec&) = default;

@@ -58,8 +58,7 @@ std::vector<std::string> ClassNames() {
   return names;
 }
 
-// The named special cases of VarianceScaling. Keras before 2.3 wrote all of them as
-// VarianceScaling.
+// The named special cases of VarianceScaling. Keras before 2.3 wrote them as VarianceScaling.
 constexpr NamedScaling kScalings[] = {
     {"GlorotUniform", 1, "fan_avg", "uniform"}, {"GlorotNormal", 1, "fan_avg", "truncated_normal"},
     {"HeUniform", 2, "fan_in", "uniform"},      {"HeNormal", 2, "fan_in", "truncated_normal"},
@@ -69,7 +68,7 @@ constexpr NamedScaling kScalings[] = {
 void ReadVarianceScaling(const ClassForm& form, KerasInitializerSpec& spec) {
   if (form.place.value != nullptr)
     spec = {"VarianceScaling", 1, 0, {}, "fan_in", "truncated_normal"};
-  // Reads without recording, because the record depends on what is read.
+  // This read does not record, because what is recorded depends on the result.
   ClassForm unrecorded = form;
   if (form.place.value != nullptr) unrecorded.place.record = nullptr;
   ObjectReader config = unrecorded.Config("VarianceScaling");

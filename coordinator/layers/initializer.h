@@ -28,8 +28,9 @@ struct KerasInitializerSpec {
   // Second number: maxval of RandomUniform, stddev of RandomNormal and TruncatedNormal.
   double b = 0;
   std::optional<uint64_t> seed = {};  // seed of the initializer; absent: the job's seed is used
-  std::string mode = {};              // of VarianceScaling: "fan_in", "fan_out" or "fan_avg"
-  // Of VarianceScaling: "uniform", "truncated_normal" or "untruncated_normal".
+  // VarianceScaling's mode: "fan_in", "fan_out" or "fan_avg".
+  std::string mode = {};
+  // VarianceScaling's distribution: "uniform", "truncated_normal" or "untruncated_normal".
   std::string distribution = {};
 
   friend bool operator==(const KerasInitializerSpec&, const KerasInitializerSpec&) = default;

@@ -1,9 +1,9 @@
 #pragma once
 
-// The file of Keras around a layer: the version that wrote it, and what is read of it so far.
-// Versions differ in what a config means, so each layer is read with the version of its file. A
-// model that says nothing, such as one written by hand, counts as written by the newest version
-// that is known here.
+// The Keras file that has a layer: the version of Keras that wrote it, and what its layers have
+// reported so far. Versions differ in what a config means, so each layer is read by the rules of
+// the version. A model without a version, such as one written by hand, counts as written by the
+// newest version that Cohort knows.
 
 #include <compare>
 #include <string>
@@ -22,19 +22,19 @@ struct KerasVersion {
   friend auto operator<=>(const KerasVersion&, const KerasVersion&) = default;
 };
 
-// What the readers of a file's layers tell whoever uses the model.
+// Notes that the readers of layers leave for the code that uses the model.
 struct FileNotes {
-  std::vector<std::string> lines;   // what is computed otherwise than the file says
+  std::vector<std::string> lines;   // lines about deviations from what the file says
   bool depends_on_version = false;  // true: a layer asked which version wrote the file
 };
 
-// What the reader of a layer knows of the file around the layer.
+// Facts about the file that the reader of a layer needs.
 struct LayerContext {
   KerasVersion keras = {};
   bool version_is_known = false;  // the file says its version
   bool names_modules = false;     // the file names the model's module, as Keras does from 2.13 on
   const std::vector<LayerClass>* classes = nullptr;  // the table; never null
-  int depth = 0;                                     // number of layers around this one
+  int depth = 0;                                     // number of layers around this layer
   std::string call = {};       // LayerCall::arguments of the layer's first call, or ""
   FileNotes* notes = nullptr;  // never null
 };

@@ -1,10 +1,10 @@
 #pragma once
 
-// What a Keras layer is here. A layer class of Keras is one class that implements Layer, in the
-// file of its family (core.cc, convolution.cc, ...), and one row of the table of layer classes
-// (classes/layer_classes.h). A layer is read once from its config, and immutable from then on. It
-// is used by calls: each call gives it tensors, and it gives tensors back. All calls of a layer
-// share the layer's variables.
+// Keras's layers. Each layer class of Keras is one C++ class that implements Layer, in the file of
+// its family (core.cc, convolution.cc, ...), and one row of the table of layer classes
+// (classes/layer_classes.h). A layer is read once from its config, and never changes after that. A
+// model calls its layers: each call gives the layer tensors and gets tensors back. All calls of a
+// layer share the layer's variables.
 //
 // A model is built in two passes over its calls. Plan computes from the types of a call's inputs
 // the types of its outputs, and collects the variables; it reports inputs that the layer cannot
@@ -28,11 +28,11 @@ namespace cohort {
 
 class LayerReader;
 
-// What an InputLayer declares of one example.
+// The type that an InputLayer declares for one example.
 struct InputType {
-  std::vector<int64_t> shape;  // -1: the size is that of the data
+  std::vector<int64_t> shape;  // -1: any size, which the data decide
   DType dtype = DType::kFloat32;
-  bool has_shape = true;  // false: the whole shape is that of the data
+  bool has_shape = true;  // false: the data decide the whole shape
 };
 
 // Implementations are immutable after Read; thread-compatible.
@@ -40,7 +40,7 @@ class Layer {
  public:
   virtual ~Layer() = default;
 
-  // Reads the config. The reader reports what is wrong; the layer is then dropped.
+  // Reads the config. Errors go to the reader, and the layer is then not used.
   virtual void Read(LayerReader& reader) = 0;
 
   // Returns the types of the outputs of a call, and adds the layer's variables to the plan. Errors:

@@ -31,8 +31,8 @@ constexpr std::pair<absl::string_view, const char*> kAliases[] = {
     {"Model", "Functional"},
 };
 
-// Returns the form with its class under the present name. Before Keras 2.2.3 the config of a
-// Sequential model was the list of its layers.
+// Returns the class form with today's class name. The config of a Sequential model of Keras before
+// 2.2.3, which is the list of its layers, becomes an object.
 json PresentForm(const json& value) {
   json form = value;
   if (!form.is_object() || !form.contains("class_name")) return form;
@@ -45,8 +45,7 @@ json PresentForm(const json& value) {
   return form;
 }
 
-// Returns the layer as messages name it: "layer 'lam'", or "the layer" where the config has no
-// name.
+// Returns the layer's name for messages: "layer 'lam'", or "the layer" if the config has no name.
 std::string LayerText(const json& form) {
   const auto config = form.find("config");
   if (config == form.end() || !config->is_object()) return "the layer";
@@ -55,7 +54,7 @@ std::string LayerText(const json& form) {
   return absl::StrCat("layer '", Excerpt(name->get<std::string>()), "'");
 }
 
-// Reports a layer that is Python code, and returns whether it is.
+// Reports a layer that is Python code. Returns whether the layer is one.
 bool ReportCode(const JsonPlace& place, const json& form) {
   const std::string code = PythonCodeOf(form);
   if (code.empty()) return false;
@@ -63,8 +62,8 @@ bool ReportCode(const JsonPlace& place, const json& form) {
   return true;
 }
 
-// Reports a class that is not in the table, in a file that Keras wrote: there the name is not
-// misspelt, and may be that of a user's class. Returns whether it is such a class.
+// Reports a class that is not in the table, if Keras wrote the file: its name is then not misspelt,
+// and may be a class of the user's own. Returns whether the class was reported.
 bool ReportUnknown(const JsonPlace& place, const json& form, const LayerContext& context,
                    const std::vector<ClassChoice<const LayerClass*>>& choices) {
   if (!context.version_is_known && !context.names_modules) return false;
@@ -84,9 +83,9 @@ bool ReportUnknown(const JsonPlace& place, const json& form, const LayerContext&
 
 bool IsClassOfOperation(const LayerClass& one) { return !absl::string_view(one.module).empty(); }
 
-// Returns whether the form is that of an operation of Keras 3, whose class may be named as a layer.
-// The module tells the two apart. The forms in an .h5 file that Keras 3 wrote have no module: there
-// only a layer has the key `trainable`.
+// Returns whether the form is an operation of Keras 3. Some operations have the class name of a
+// layer; then the module tells them apart or, in an .h5 file of Keras 3, which has no modules, the
+// key `trainable`, which only layers have.
 bool IsOperation(const json& form, const LayerContext& context) {
   if (!form.is_object()) return false;
   if (form.contains("module") && form["module"].is_string()) {
@@ -112,12 +111,6 @@ std::vector<ClassChoice<const LayerClass*>> Choices(const std::vector<LayerClass
   return choices;
 }
 
-// Returns whether this version divides what an output adds to the loss by the number of examples.
-bool IsPerExample(const KerasVersion& keras) {
-  if (keras.IsKeras2()) return keras >= KerasVersion{2, 4};
-  return keras >= KerasVersion{3, 14};
-}
-
 // Reads whether the layer is trained. Only false is recorded, because the record of a trained layer
 // has no such key.
 void ReadTrainable(ObjectReader& config, bool* trainable) {
@@ -141,6 +134,14 @@ bool LayerClass::Takes(absl::string_view argument) const {
   return false;
 }
 
+std::vector<LayerValue> LayerSpec::Build(const BuiltCall& call, LayerTarget& target) const {
+  const ProductPrecision outer = target.graph.product_precision();
+  target.graph.SetProductPrecision(precision);
+  std::vector<LayerValue> values = layer->Build(call, target);
+  target.graph.SetProductPrecision(outer);
+  return values;
+}
+
 ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
   ReadLayerResult result;
   LayerSpec spec;
@@ -157,6 +158,7 @@ ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
     ReadTrainable(config, &spec.trainable);
     std::unique_ptr<Layer> layer = found->make(found->name);
     layer->Read(reader);
+    spec.precision = reader.precision();
     reader.Regularizer("activity_regularizer", &spec.activity);
     if (layer->activity() != nullptr) spec.activity = *layer->activity();
     if (!spec.activity.is_none()) spec.activity_per_example = IsPerExample(reader.Keras());
@@ -166,7 +168,7 @@ ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
                                                                 : LayerReader::InputDim::kShape);
     }
     spec.layer = std::move(layer);
-    // The caller reports errors of the input's shape with this path.
+    // Errors about the input's shape are reported later, under this path.
     result.config_path = config.path();
   };
   const JsonPlace both = {place.path, place.errors, &form, &record};

@@ -1,8 +1,8 @@
 #pragma once
 
 // A row of the table of layer classes (classes/layer_classes.h), and a layer that was read by its
-// row. A row names the class as Keras does, makes a layer of it, and says what the code around the
-// layers has to know of the class.
+// row. A row has Keras's name of the class, a function that makes the layer, and what the code that
+// calls layers needs to know of the class.
 
 #include <memory>
 #include <optional>
@@ -10,17 +10,18 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/program/product_precision.h"
 #include "coordinator/json/json_reader.h"
 #include "coordinator/layers/keras_file.h"
 #include "coordinator/layers/layer.h"
 
 namespace cohort {
 
-// What becomes of the mask of a layer's first input, which marks the steps that count. A layer that
-// stops masks gives outputs without one; a layer of its own kind sets LayerValue::mask itself.
+// What happens to the mask of the layer's first input (LayerValue::mask): it becomes the mask of
+// the outputs (kPass), or is dropped (kStop), or the layer sets the outputs' masks itself (kOwn).
 enum class MaskRule { kPass, kStop, kOwn };
 
-// What the calls of a class look like.
+// The form of the calls of a class.
 enum class LayerKind {
   kOneInput,   // one tensor, and further ones by the names in LayerClass::arguments
   kSeveral,    // one tensor, or a list of them
@@ -35,40 +36,45 @@ struct LayerClass {
   std::unique_ptr<Layer> (*make)(const char* name);
   MaskRule masks = MaskRule::kStop;
   LayerKind kind = LayerKind::kOneInput;
-  // Names of the arguments that a call may have beside the first, `mask` and `training`, separated
-  // by spaces; "#1" is the second argument by position.
+  // The names of the arguments that a call may have beside the first one, `mask` and `training`,
+  // separated by spaces. "#1" is the second argument by position.
   const char* arguments = "";
   const char* module = "";  // an operation's module, if a layer has the same class name
 
   bool Takes(absl::string_view argument) const;
 };
 
-// Makes a layer; a row's `make` is this function for the class of the layer.
+// Makes a layer of the class `Class`. A row of the table has this function as `make`.
 template <typename Class, auto... kArguments>
 std::unique_ptr<Layer> MakeLayer(const char*) {
   return std::make_unique<Class>(kArguments...);
 }
 
-// The same for a class that computes by the name of the layer class.
+// Makes a layer of a class that computes differently by the name of Keras's class, `name`.
 template <typename Class>
 std::unique_ptr<Layer> MakeNamedLayer(const char* name) {
   return std::make_unique<Class>(name);
 }
 
-// A layer of a model: a value, because the layer itself never changes after it was read. `config`
-// is the canonical config as JSON text, without the layer's name: every key that decides what the
-// layer computes, defaults included. Layers with equal names, classes and configs are the same.
+// A layer of a model. LayerSpecs can be copied, because a layer never changes after it was read.
+// `config` is the canonical config as JSON text, without the layer's name: it has every key that
+// decides what the layer computes, defaults included. Layers with equal names, classes and configs
+// are equal.
 struct LayerSpec {
   std::string name;  // unique within the model: "dense", "dense_1"
   const LayerClass* type = nullptr;
   std::shared_ptr<const Layer> layer;  // shared by copies of the model
   std::string config;
   bool trainable = true;
-  // What the first output adds to the loss, and whether it is divided by the number of examples.
+  // The penalty that the first output adds to the loss, and whether the penalty is divided by the
+  // number of examples.
   RegularizerSpec activity = {};
   bool activity_per_example = true;
+  ProductPrecision precision = ProductPrecision::kFloat32;
 
   const InputType* input() const { return layer->input(); }
+  // Adds the nodes of a call, with products in the layer's precision.
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const;
 
   friend bool operator==(const LayerSpec& a, const LayerSpec& b) {
     return a.name == b.name && a.type == b.type && a.config == b.config;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The first pass over a model's calls: the types of the tensors, and what the calls need of the
-// model as a whole. An example of a planned call is `dense` with the input float32 [784]: it adds
-// the variables dense/kernel [784,units] and dense/bias [units].
+// The first pass over a model's calls, which computes the types of the tensors, and collects the
+// variables and lookups. For example, a call of `dense` with the input float32 [784] adds the
+// variables dense/kernel [784,units] and dense/bias [units].
 
 #include <cstdint>
 #include <map>
@@ -26,21 +26,21 @@ namespace cohort {
 struct TensorType {
   DType dtype = DType::kFloat32;
   Shape shape;  // shape of one example, without the batch
-  // The number of the model's input that the tensor is, unchanged; -1 if the tensor is computed.
+  // The number of the model's input, if the tensor is that input unchanged; -1 if it is computed.
   int column = -1;
   std::string layer = {};  // path of the layer that gives the tensor, for errors
 };
 
-// What a call is beside its tensors.
+// The settings of a call: all that a layer needs to know beside its tensors.
 struct CallSettings {
   std::string layer = {};  // path of the layer: "dense", or "encoder/dense" in a nested model
   // Place of the layer in its model, from the outermost model on.
   std::vector<size_t> position = {};
   bool trainable = true;                    // false: nothing of the layer is trained
   std::vector<std::string> arguments = {};  // for each input, the argument that takes it
-  std::set<std::string> flags = {};         // arguments that are true
+  std::set<std::string> flags = {};         // names of the arguments that are true
 
-  // Returns the numbers of the inputs that an argument takes.
+  // Returns the numbers of the inputs that are passed as this argument.
   std::vector<size_t> Inputs(const std::string& argument) const;
 };
 
@@ -51,7 +51,7 @@ struct PlannedCall {
   const Shape& shape() const { return inputs[0].shape; }
 };
 
-// How a variable begins, what it adds to the loss, and what becomes of it after an update.
+// Keras's rules for a weight: its initializer, its penalty, and its constraint.
 struct WeightRules {
   KerasInitializerSpec initializer;
   RegularizerSpec regularizer = {};
@@ -65,7 +65,7 @@ struct RegularizedVariable {
   RegularizerSpec regularizer;
 };
 
-// A table whose rows the ids of a column name.
+// A lookup: rows of a table by the ids in a column of the batch.
 struct Lookup {
   std::string table;
   bool negative_is_none = false;
@@ -73,9 +73,9 @@ struct Lookup {
   bool whole = false;  // true: the graph reads the whole table, and not only the rows of the ids
 };
 
-// The results of a layer's call, for those that show a model.
+// The types of the outputs of one call, for code that shows a model.
 struct PlannedOutputs {
-  size_t depth = 0;  // 1: a layer of the outermost model, 2: one of a model in it, and so on
+  size_t depth = 0;  // 1 for a layer of the outermost model, 2 for one of a model in it, and so on
   std::vector<TensorType> types;
 };
 
@@ -98,7 +98,7 @@ class LayerPlan {
   // make of a small file.
   absl::Status CountCall();
 
-  // Notes what a call gives.
+  // Notes the types of a call's outputs.
   void NoteOutputs(const CallSettings& settings, const std::vector<TensorType>& types) {
     outputs_.push_back({settings.position.size(), types});
   }
@@ -111,8 +111,8 @@ class LayerPlan {
 
   // Returns the variables in the order of their layers in the model.
   std::vector<VariableSpec> Variables() const;
-  // Returns what each call gives, in the order in which the calls end; a call of a model ends after
-  // those in it. Calls of InputLayers are not there.
+  // Returns the outputs of each call, in the order in which the calls end: a call of a model ends
+  // after the calls in it. Calls of InputLayers are left out.
   const std::vector<PlannedOutputs>& outputs() const { return outputs_; }
   const std::vector<RegularizedVariable>& regularized() const { return regularized_; }
   bool UsesColumn(int column) const { return used_columns_.contains(column); }

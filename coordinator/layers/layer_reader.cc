@@ -14,6 +14,9 @@ namespace cohort {
 
 using nlohmann::json;
 
+constexpr char kMixedBfloat16[] = "mixed_bfloat16";
+constexpr char kMixedFloat16[] = "mixed_float16";
+
 const KerasVersion& LayerReader::Keras() {
   context_.notes->depends_on_version = true;
   return context_.keras;
@@ -22,7 +25,8 @@ const KerasVersion& LayerReader::Keras() {
 void LayerReader::Name(std::string* out) {
   std::string name = *out;
   config.String("name", &name);
-  // Names become parts of variables' names and of checkpoint keys.
+  // Layer names become parts of variables' names and of checkpoint keys, so some characters are
+  // refused.
   const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
   });
@@ -34,28 +38,49 @@ void LayerReader::Name(std::string* out) {
       "name", absl::StrCat("is '", Excerpt(name), "'; use letters, digits, '_', '-' and '.' only"));
 }
 
+namespace {
+
+// Returns the name of a type or policy, which Keras writes as "float32" or in the config of a
+// class. Returns nothing for any other value.
+std::optional<std::string> TypeName(const json& value) {
+  const json* name = &value;
+  if (value.is_object() && value.contains("config") && value["config"].is_object() &&
+      value["config"].contains("name")) {
+    name = &value["config"]["name"];
+  }
+  if (!name->is_string()) return std::nullopt;
+  return name->get<std::string>();
+}
+
+}  // namespace
+
 DType LayerReader::ElementType() {
-  const json* value = config.Find("dtype");
+  const json* const value = config.Find("dtype");
   if (value == nullptr) return DType::kFloat32;
-  const json* name = value;
-  // Keras 3's DTypePolicy holds the name in its config.
-  if (value->is_object() && value->contains("config") && (*value)["config"].is_object() &&
-      (*value)["config"].contains("name")) {
-    name = &(*value)["config"]["name"];
-  }
-  if (name->is_string()) {
-    const absl::StatusOr<DType> dtype = DTypeFromName(name->get<std::string>());
-    if (dtype.ok()) return *dtype;
-  }
+  const std::optional<std::string> name = TypeName(*value);
+  const absl::StatusOr<DType> dtype = DTypeFromName(name.value_or(""));
+  if (dtype.ok()) return *dtype;
   config.AddError("dtype", absl::StrCat("is ", JsonExcerpt(*value),
                                         "; it must be the name of a type such as 'float32'"));
   return DType::kFloat32;
 }
 
-void LayerReader::OnlyFloat32() {
-  if (ElementType() != DType::kFloat32) {
-    config.AddError("dtype", "is not 'float32', the only type that layers compute in");
+void LayerReader::FloatPolicy() {
+  const json* const value = config.Find("dtype");
+  const std::string name = value == nullptr ? "float32" : TypeName(*value).value_or("");
+  if (name == "float32") return;
+  if (name != kMixedBfloat16 && name != kMixedFloat16) {
+    return config.AddError("dtype", absl::StrCat("is ", JsonExcerpt(*value),
+                                                 "; layers compute by the policies 'float32', '",
+                                                 kMixedBfloat16, "' and '", kMixedFloat16, "'"));
   }
+  precision_ = ProductPrecision::kBfloat16;
+  config.RecordAs("dtype", name);
+  const std::string note =
+      absl::StrCat("policy ", name,
+                   ": the factors of products are rounded to bfloat16, and all else is float32");
+  std::vector<std::string>& lines = context_.notes->lines;
+  if (std::find(lines.begin(), lines.end(), note) == lines.end()) lines.push_back(note);
 }
 
 void LayerReader::ReadActivation(Activation* out) { ReadActivation("activation", out); }
@@ -72,7 +97,7 @@ void LayerReader::ReadActivation(const std::string& key, Activation* out) {
       config.errors().Add(place->path, UnknownName("activation", *name, names));
     } else {
       out->name = *name;
-      // Only this function differs by version.
+      // hard_sigmoid is the only function that differs by version.
       if (*name == "hard_sigmoid") out->keras = Keras();
     }
   }
@@ -158,6 +183,8 @@ void LayerReader::DataFormat(bool* channels_first) {
   // Only what is not the default is recorded.
   if (is_first) config.RecordAs("data_format", "channels_first");
 }
+
+void LayerReader::OnlyChannelsLast() { config.OnlyNeutral("data_format", "channels_last"); }
 
 void LayerReader::Axis(int64_t* axis) {
   constexpr IntRange kAxes = {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax};

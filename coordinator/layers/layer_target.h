@@ -18,8 +18,8 @@
 
 namespace cohort {
 
-// The use of a graph. Only training applies dropout and normalizes by the batch. Prediction reads
-// tables whole, so that its graph is an ordinary ONNX model.
+// The purpose of a graph. Only training applies dropout and normalizes by the batch. Prediction
+// reads tables whole, so that its graph is an ordinary ONNX model.
 enum class ModelMode { kTraining, kEvaluation, kPrediction };
 
 // A tensor in a graph: the output of a layer, or of a model.
@@ -31,17 +31,18 @@ struct LayerValue {
   bool channels_first =
       false;  // true: the value is [N,channels,...] where the type is [...,channels]
   TensorType type = {};
-  // A bool value [N] or [N,steps,...] that marks what counts; empty: everything.
+  // A bool value [N] or [N,steps,...] that is true for what counts; empty: everything counts.
   std::string mask = "";
 };
 
-// The new value in a training step of each variable that the step changes without training it.
+// The new values of the variables that a training step changes without training them, by the
+// variable's name.
 using StateValues = std::map<std::string, std::string>;
 
 struct BuiltCall {
   const CallSettings& settings;
   absl::Span<const LayerValue> inputs;
-  absl::Span<const TensorType> outputs;  // what Plan has returned
+  absl::Span<const TensorType> outputs;  // types that Plan has returned
 
   const std::string& layer() const { return settings.layer; }
   const LayerValue& input() const { return inputs[0]; }
@@ -54,11 +55,11 @@ struct BuiltCall {
 struct LayerTarget {
   GraphBuilder& graph;
   ModelMode mode;      // kEvaluation in a training step too, for a call with `training` false
-  StateValues& state;  // new values of variables, from all layers so far
+  StateValues& state;  // new values of variables, set by all layers so far
   // Float32 scalars that the calls so far add to the loss of the batch's mean example.
   std::vector<std::string>& penalties;
-  // Returns the ids of a column as positions in the table, or in the rows of it that the batch
-  // names. The lookup has been planned.
+  // Returns the ids of a column as positions in the table, or among the looked-up rows. Requires
+  // that the lookup was planned.
   absl::FunctionRef<std::string(const TensorType& ids, const std::string& table)> ids;
 };
 

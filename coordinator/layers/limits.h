@@ -1,6 +1,6 @@
 #pragma once
 
-// How large a job file may make the tensors of a model.
+// Limits of the tensors that a job file may ask for.
 
 #include <cstddef>
 #include <cstdint>

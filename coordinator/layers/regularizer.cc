@@ -43,7 +43,7 @@ void ReadRegularizer(const JsonPlace& place, RegularizerSpec& spec) {
     if (form.class_name != one.class_name && !is_name) continue;
     spec.l1 = one.l1 < 0 ? 0 : one.l1;
     spec.l2 = one.l2 < 0 ? 0 : one.l2;
-    // By its name alone, l1_l2 has strengths of its own.
+    // The name l1_l2 without a config means other strengths than the class's defaults.
     if (is_name && form.is_name_only && one.l1 == 0) spec = {.l1 = 0.01, .l2 = 0.01};
     ObjectReader config = form.Config(one.class_name);
     if (one.l1 >= 0) config.Number("l1", {.min = 0}, &spec.l1);
@@ -51,6 +51,11 @@ void ReadRegularizer(const JsonPlace& place, RegularizerSpec& spec) {
     return config.Finish();
   }
   place.errors.Add(place.path, UnknownName("regularizer", form.class_name, names));
+}
+
+bool IsPerExample(const KerasVersion& keras) {
+  if (keras.IsKeras2()) return keras >= KerasVersion{2, 4};
+  return keras >= KerasVersion{3, 14};
 }
 
 }  // namespace cohort

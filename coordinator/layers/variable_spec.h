@@ -24,7 +24,7 @@ struct VariableSpec {
   proto::Initializer initializer;  // an empty op means no initial value
   bool trainable = true;
   proto::SparseMode sparse = proto::DENSE_EXACT;  // the sparse mode of the variable's update rule
-  // The variable's update rule, without the sparse mode, if it differs from that of the others.
+  // The variable's update rule, without the sparse mode; absent: the model's update rule.
   std::optional<proto::UpdateRule> rule = std::nullopt;
   // Set for a variable whose rows have keys; the shape is then [kKeyBuckets, width].
   std::optional<proto::DynamicTable> dynamic = std::nullopt;

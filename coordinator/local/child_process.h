@@ -1,5 +1,9 @@
 #pragma once
 
+// Processes that the coordinator of a local cluster starts. A child is recorded before it runs its
+// program, so that a child which outlives its coordinator is found, and adopted or ended, by the
+// next one.
+
 #include <sys/types.h>
 
 #include <functional>

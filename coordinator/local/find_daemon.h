@@ -1,5 +1,7 @@
 #pragma once
 
+// Finds the executables that a local cluster starts.
+
 #include <string>
 
 #include "absl/status/statusor.h"

@@ -1,5 +1,7 @@
 #pragma once
 
+// The last line of a task's log, for messages about a task that has ended.
+
 #include <cstdint>
 #include <string>
 

@@ -4,15 +4,21 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
 #include "common/cluster/address.h"
+#include "coordinator/local/child_process.h"
 #include "coordinator/local/find_daemon.h"
 #include "coordinator/local/last_words.h"
+#include "coordinator/local/state_directory.h"
 
 namespace cohort {
 
@@ -33,34 +39,93 @@ absl::Duration RestartDelay(int restarts) {
 }
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, Waiter& waiter,
-                                                                  Options options) {
-  ASSIGN_OR_RETURN(auto directory, StateDirectory::Open(world.files, options.state_directory));
-  auto cluster = std::shared_ptr<LocalCluster>(
-      new LocalCluster(world, std::move(options), std::move(directory)));
-  RETURN_IF_ERROR(cluster->FindPrograms());
+// Starts, adopts, restarts and stops the child processes. Timers share its ownership. Thread-safe.
+class LocalCluster::Impl : public std::enable_shared_from_this<LocalCluster::Impl> {
+ public:
+  Impl(World world, Options options, std::unique_ptr<StateDirectory> directory)
+      : world_(world), options_(std::move(options)), directory_(std::move(directory)) {}
+
+  // Looks for the executables. Errors: NOT_FOUND.
+  absl::Status FindPrograms();
+  // Starts or adopts the children, and waits until all of them listen. After an error, Stop must be
+  // called. Errors: those of LocalCluster::Start.
+  absl::Status Start(Waiter& waiter);
+  // These methods do what those of LocalCluster with the same names do.
+  ClusterSpec spec() const;
+  std::string Address(TaskId task) const;
+  std::map<TaskId, pid_t> pids() const;
+  absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
+  void RemoveWorker(TaskId task);
+  void Stop(Waiter& waiter, absl::Duration grace);
+  // Sends a signal to every child, and to every process that was told to end. From then on, no
+  // child is started.
+  void Signal(int signal);
+
+ private:
+  struct Child {
+    std::optional<SupervisedProcess> process;
+    std::string address;  // the child's address; empty until the child listens
+    int restarts = 0;
+    int deaths_before_listening = 0;  // deaths in a row of processes that never listened
+    std::string last_death;           // how the last process ended; empty if none has ended
+    uint64_t log_begin = 0;           // size of the log file when the process was started
+    absl::Time started_at;
+    // The time at which a task without a process gets a new one.
+    absl::Time restart_at = absl::InfinitePast();
+  };
+  // A process that was told to end: a worker's that was removed, or one of an earlier coordinator
+  // that was not adopted.
+  struct Leftover {
+    SupervisedProcess process;
+    absl::Time kill_at;
+  };
+
+  absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Spawn(TaskId task, Child& child) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Poll();
+  void PollLeftoversLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PollChildLocked(TaskId task, Child& child) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnEndLocked(TaskId task, Child& child, const std::string& how)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Describes how the process of a child has ended: the manner, its last words and its log file.
+  std::string Death(TaskId task, const Child& child, const std::string& how) const;
+  // Describes what Start still waits for.
+  std::string Awaited() const;
+  void Forget(TaskId task);
+  std::vector<std::string> Settings(Role role) const;
+  absl::Status Begin();
+  std::string WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string TfConfig(TaskId task) const;
+
+  const World world_;
+  const Options options_;
+  const std::unique_ptr<StateDirectory> directory_;
+  std::map<Role, std::string> programs_;  // paths of the executables; not changed after Start
+  Event listening_;                       // happens once every child listens, or a child has failed
+  Event ended_;                           // happens once every child has ended, after Stop or Kill
+  mutable Mutex mutex_;
+  std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status start_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::Status LocalCluster::Impl::Start(Waiter& waiter) {
   // Polling begins even if there was an error: Stop() waits until Poll() finds that all children
   // have ended.
-  absl::Status error = cluster->Begin();
-  cluster->Poll();
-  if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
-    error = absl::DeadlineExceededError(cluster->Awaited());
+  absl::Status error = Begin();
+  Poll();
+  if (error.ok() && !waiter.Wait(listening_, options_.start_timeout)) {
+    error = absl::DeadlineExceededError(Awaited());
   }
-  if (error.ok()) {
-    MutexLock lock(cluster->mutex_);
-    error = cluster->start_error_;
-  }
-  if (!error.ok()) {
-    cluster->Stop(waiter, absl::Seconds(1));
-    return error;
-  }
-  return cluster;
+  if (!error.ok()) return error;
+  MutexLock lock(mutex_);
+  return start_error_;
 }
 
-LocalCluster::LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory)
-    : world_(world), options_(std::move(options)), directory_(std::move(directory)) {}
-
-absl::Status LocalCluster::Begin() {
+absl::Status LocalCluster::Impl::Begin() {
   ASSIGN_OR_RETURN(const auto records, directory_->Read());
   MutexLock lock(mutex_);
   for (int i = 0; i < options_.ps; ++i) children_[TaskId{Role::kPs, i}];
@@ -75,7 +140,8 @@ absl::Status LocalCluster::Begin() {
   return absl::OkStatus();
 }
 
-absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records) {
+absl::Status LocalCluster::Impl::TakeOverLocked(
+    const std::map<TaskId, StateDirectory::Record>& records) {
   for (const auto& [task, record] : records) {
     absl::StatusOr<SupervisedProcess> process = SupervisedProcess::Adopt(record.process);
     // NOT_FOUND means that the recorded process has ended. Its number may belong to another
@@ -101,7 +167,8 @@ absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory:
   return absl::OkStatus();
 }
 
-std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const {
+std::string LocalCluster::Impl::WhyNotAdopt(TaskId task,
+                                            const StateDirectory::Record& record) const {
   if (children_.count(task) == 0) return "the cluster has no such task now";
   const std::string program = programs_.at(task.role);
   // A process that was started before its program file was rebuilt is refused here as well.
@@ -112,7 +179,7 @@ std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record&
   return "";
 }
 
-absl::Status LocalCluster::FindPrograms() {
+absl::Status LocalCluster::Impl::FindPrograms() {
   for (const Role role : {Role::kPs, Role::kWorker}) {
     if (role == Role::kPs && options_.ps == 0) continue;
     ASSIGN_OR_RETURN(programs_[role], FindDaemon(RoleName(role), options_.binary_directory));
@@ -122,7 +189,7 @@ absl::Status LocalCluster::FindPrograms() {
 
 // Returns the program arguments of a task. A running process is adopted only if it was started with
 // the same ones.
-std::vector<std::string> LocalCluster::Settings(Role role) const {
+std::vector<std::string> LocalCluster::Impl::Settings(Role role) const {
   std::vector<std::string> settings = {
       "--bind_address=127.0.0.1:0",
       absl::StrCat("--transport=", TransportKindName(options_.transport)),
@@ -133,7 +200,7 @@ std::vector<std::string> LocalCluster::Settings(Role role) const {
   return settings;
 }
 
-std::string LocalCluster::TfConfig(TaskId task) const {
+std::string LocalCluster::Impl::TfConfig(TaskId task) const {
   nlohmann::json config;
   if (options_.ps > 0) {
     config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
@@ -147,7 +214,7 @@ std::string LocalCluster::TfConfig(TaskId task) const {
   return config.dump();
 }
 
-absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
+absl::Status LocalCluster::Impl::Spawn(TaskId task, Child& child) {
   child.address.clear();
   // The address file of the task's earlier process is removed. It would be taken for that of the
   // new process.
@@ -181,7 +248,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   return absl::OkStatus();
 }
 
-void LocalCluster::Forget(TaskId task) {
+void LocalCluster::Impl::Forget(TaskId task) {
   // A record that cannot be removed does no harm: the next coordinator finds that its process has
   // ended.
   const absl::Status removed = directory_->Remove(task);
@@ -190,7 +257,7 @@ void LocalCluster::Forget(TaskId task) {
       {{"task", task.ToString()}, {"cause", removed.message()}});
 }
 
-void LocalCluster::Poll() {
+void LocalCluster::Impl::Poll() {
   bool listening = true;
   bool running = false;
   bool again = true;
@@ -215,7 +282,7 @@ void LocalCluster::Poll() {
                       [self = shared_from_this()] { self->Poll(); });
 }
 
-void LocalCluster::PollLeftoversLocked() {
+void LocalCluster::Impl::PollLeftoversLocked() {
   for (auto leftover = leftovers_.begin(); leftover != leftovers_.end();) {
     auto& [task, process] = *leftover;
     if (process.process.Poll().has_value()) {
@@ -228,7 +295,7 @@ void LocalCluster::PollLeftoversLocked() {
   }
 }
 
-void LocalCluster::PollChildLocked(TaskId task, Child& child) {
+void LocalCluster::Impl::PollChildLocked(TaskId task, Child& child) {
   if (!child.process.has_value()) {
     // A task's new process starts only after the task's earlier process has ended.
     const bool wait = world_.clock.Now() < child.restart_at || leftovers_.count(task) > 0;
@@ -248,7 +315,7 @@ void LocalCluster::PollChildLocked(TaskId task, Child& child) {
   }
 }
 
-void LocalCluster::OnEndLocked(TaskId task, Child& child, const std::string& how) {
+void LocalCluster::Impl::OnEndLocked(TaskId task, Child& child, const std::string& how) {
   const absl::Time now = world_.clock.Now();
   if (now - child.started_at >= kSoundAfter) child.restarts = 0;
   child.last_death = Death(task, child, how);
@@ -270,14 +337,15 @@ void LocalCluster::OnEndLocked(TaskId task, Child& child, const std::string& how
                    programs_.at(task.role), "), and start the same command again"));
 }
 
-std::string LocalCluster::Death(TaskId task, const Child& child, const std::string& how) const {
+std::string LocalCluster::Impl::Death(TaskId task, const Child& child,
+                                      const std::string& how) const {
   const std::string log = directory_->LogFile(task);
   const std::string words = LastWords(world_.files, log, child.log_begin);
   return absl::StrCat(how, words.empty() ? "" : absl::StrCat("; its last words: ", words),
                       "; its log is ", log);
 }
 
-std::string LocalCluster::Awaited() const {
+std::string LocalCluster::Impl::Awaited() const {
   MutexLock lock(mutex_);
   std::vector<std::string> awaited;
   for (const auto& [task, child] : children_) {
@@ -297,7 +365,7 @@ std::string LocalCluster::Awaited() const {
       absl::StrJoin(awaited, ", "), ": mend what the logs tell, and start the same command again");
 }
 
-ClusterSpec LocalCluster::spec() const {
+ClusterSpec LocalCluster::Impl::spec() const {
   MutexLock lock(mutex_);
   ClusterSpec spec;
   // A child may have died since it listened.
@@ -307,14 +375,14 @@ ClusterSpec LocalCluster::spec() const {
   return spec;
 }
 
-std::string LocalCluster::Address(TaskId task) const {
+std::string LocalCluster::Impl::Address(TaskId task) const {
   MutexLock lock(mutex_);
   const auto found = children_.find(task);
   if (found == children_.end() || found->second.address.empty()) return kNowhere;
   return found->second.address;
 }
 
-std::map<TaskId, pid_t> LocalCluster::pids() const {
+std::map<TaskId, pid_t> LocalCluster::Impl::pids() const {
   MutexLock lock(mutex_);
   std::map<TaskId, pid_t> pids;
   for (const auto& [task, child] : children_) {
@@ -323,7 +391,7 @@ std::map<TaskId, pid_t> LocalCluster::pids() const {
   return pids;
 }
 
-absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
+absl::StatusOr<TaskId> LocalCluster::Impl::AddWorker(const std::set<int>& taken) {
   MutexLock lock(mutex_);
   if (stopping_) return absl::CancelledError("the local tasks are being stopped");
   TaskId task{Role::kWorker, 0};
@@ -338,7 +406,7 @@ absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
   return task;
 }
 
-void LocalCluster::RemoveWorker(TaskId task) {
+void LocalCluster::Impl::RemoveWorker(TaskId task) {
   MutexLock lock(mutex_);
   const auto found = children_.find(task);
   if (found == children_.end() || task.role != Role::kWorker || stopping_) return;
@@ -350,7 +418,7 @@ void LocalCluster::RemoveWorker(TaskId task) {
   children_.erase(found);
 }
 
-void LocalCluster::Signal(int signal) {
+void LocalCluster::Impl::Signal(int signal) {
   MutexLock lock(mutex_);
   stopping_ = true;
   for (const auto& [task, child] : children_) {
@@ -359,12 +427,44 @@ void LocalCluster::Signal(int signal) {
   for (const auto& [task, leftover] : leftovers_) leftover.process.Signal(signal);
 }
 
-void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {
+void LocalCluster::Impl::Stop(Waiter& waiter, absl::Duration grace) {
   Signal(SIGTERM);
   Signal(SIGCONT);  // otherwise a child that SIGSTOP has stopped would not handle SIGTERM
   if (waiter.Wait(ended_, grace)) return;
   Signal(SIGKILL);
   waiter.Wait(ended_, absl::Seconds(5));
 }
+
+absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, Waiter& waiter,
+                                                                  Options options) {
+  ASSIGN_OR_RETURN(auto directory, StateDirectory::Open(world.files, options.state_directory));
+  const auto impl = std::make_shared<Impl>(world, std::move(options), std::move(directory));
+  RETURN_IF_ERROR(impl->FindPrograms());
+  if (const absl::Status error = impl->Start(waiter); !error.ok()) {
+    impl->Stop(waiter, absl::Seconds(1));
+    return error;
+  }
+  return std::shared_ptr<LocalCluster>(new LocalCluster(impl));
+}
+
+LocalCluster::LocalCluster(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+LocalCluster::~LocalCluster() = default;
+
+ClusterSpec LocalCluster::spec() const { return impl_->spec(); }
+
+std::string LocalCluster::Address(TaskId task) const { return impl_->Address(task); }
+
+std::map<TaskId, pid_t> LocalCluster::pids() const { return impl_->pids(); }
+
+absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
+  return impl_->AddWorker(taken);
+}
+
+void LocalCluster::RemoveWorker(TaskId task) { impl_->RemoveWorker(task); }
+
+void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) { impl_->Stop(waiter, grace); }
+
+void LocalCluster::Kill() { impl_->Signal(SIGKILL); }
 
 }  // namespace cohort

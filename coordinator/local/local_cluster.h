@@ -13,29 +13,25 @@
 // adopts the children whose program and arguments are the same, and ends the other children. A
 // child that no coordinator calls ends by itself after the orphan time-out.
 
-#include <signal.h>
+#include <sys/types.h>
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/event.h"
-#include "common/base/mutex.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/cluster/transport_kind.h"
 #include "common/wire/world.h"
-#include "coordinator/local/child_process.h"
-#include "coordinator/local/state_directory.h"
 
 namespace cohort {
 
-// The child processes of a local cluster, and their supervision. Timers share its ownership.
-// Thread-safe.
-class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
+// The child processes of a local cluster, and their supervision. The supervision outlives this
+// object if the children were not stopped. Thread-safe.
+class LocalCluster {
  public:
   struct Options {
     int ps = 0;
@@ -62,6 +58,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   static constexpr int kDeathsBeforeListeningMax = 5;
 
+  ~LocalCluster();
+
   ClusterSpec spec() const;
   // Returns the present address of a child. Each restart of the child changes it.
   std::string Address(TaskId task) const;
@@ -79,62 +77,14 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   // still run (SIGKILL). Blocks the calling thread.
   void Stop(Waiter& waiter, absl::Duration grace);
   // Kills all children at once (SIGKILL), for a coordinator that must not wait.
-  void Kill() { Signal(SIGKILL); }
+  void Kill();
 
  private:
-  struct Child {
-    std::optional<SupervisedProcess> process;
-    std::string address;  // the child's address; empty until the child listens
-    int restarts = 0;
-    int deaths_before_listening = 0;  // deaths in a row of processes that never listened
-    std::string last_death;           // how the last process ended; empty if none has ended
-    uint64_t log_begin = 0;           // size of the log file when the process was started
-    absl::Time started_at;
-    // The time at which a task without a process gets a new one.
-    absl::Time restart_at = absl::InfinitePast();
-  };
-  // A process that was told to end: a worker's that was removed, or one of an earlier coordinator
-  // that was not adopted.
-  struct Leftover {
-    SupervisedProcess process;
-    absl::Time kill_at;
-  };
+  class Impl;
+  explicit LocalCluster(std::shared_ptr<Impl> impl);
 
-  LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
-  absl::Status Begin();
-  // Sends a signal to every child, and to every process that was told to end. From then on, no
-  // child is started.
-  void Signal(int signal);
-  absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Spawn(TaskId task, Child& child) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Poll();
-  void PollLeftoversLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PollChildLocked(TaskId task, Child& child) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnEndLocked(TaskId task, Child& child, const std::string& how)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Describes how the process of a child has ended: the manner, its last words and its log file.
-  std::string Death(TaskId task, const Child& child, const std::string& how) const;
-  // Describes what Start still waits for.
-  std::string Awaited() const;
-  void Forget(TaskId task);
-  std::vector<std::string> Settings(Role role) const;
-  absl::Status FindPrograms();
-  std::string WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string TfConfig(TaskId task) const;
-
-  const World world_;
-  const Options options_;
-  const std::unique_ptr<StateDirectory> directory_;
-  std::map<Role, std::string> programs_;  // paths of the executables; not changed after Start
-  Event listening_;                       // happens once every child listens, or a child has failed
-  Event ended_;                           // happens once every child has ended, after Stop or Kill
-  mutable Mutex mutex_;
-  std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
-  std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status start_error_ ABSL_GUARDED_BY(mutex_);
+  // The supervision of the child processes, shared with its timers.
+  const std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace cohort

@@ -118,7 +118,7 @@ void ReadKey(ObjectReader& reader, const ConfigKey& key, ClassConfig& config) {
     return config.Set(key.name, *std::move(read));
   }
   if (!key.nullable) return;
-  // Find() does not tell a null from an absent key.
+  // Find() returns the same for null and for an absent key, so the keys are looked up.
   const std::vector<std::string> given = reader.Keys();
   if (std::find(given.begin(), given.end(), key.name) != given.end()) {
     config.Set(key.name, std::monostate());
@@ -144,7 +144,7 @@ ClassConfig ClassConfig::Default(absl::Span<const ConfigKey> keys) {
 
 const ConfigValue& ClassConfig::At(absl::string_view key) const {
   const auto found = values_.find(key);
-  COHORT_CHECK(found != values_.end(), "a class has the keys of its row");
+  COHORT_CHECK(found != values_.end(), "the class has this key");
   return found->second;
 }
 

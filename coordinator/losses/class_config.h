@@ -1,8 +1,7 @@
 #pragma once
 
-// The config of a Keras class as values by key. A table of keys says which keys a class has, what
-// each may be and what it is if the file does not say it; the same table reads a config and writes
-// it.
+// The config of a Keras class as values by key. A table lists the keys of a class, with the values
+// that each may have and its default. The same table reads a config and writes it.
 
 #include <cstdint>
 #include <functional>
@@ -21,7 +20,7 @@ class ObjectReader;
 // A value of a config: null, a number (a flag is 0 or 1), a text, or a list of numbers.
 using ConfigValue = std::variant<std::monostate, double, std::string, std::vector<double>>;
 
-// The numbers that a key may have; the bounds belong to them unless they are excluded.
+// The range of a number. The bounds belong to the range, unless they are excluded.
 struct KeyRange {
   double min = -1e300;
   double max = 1e300;
@@ -42,15 +41,15 @@ struct ConfigKey {
   std::string name;
   Kind kind = Kind::kNumber;
   ConfigValue otherwise;  // the value of an absent key; null: the key may be null
-  KeyRange range;         // of each number
+  KeyRange range;         // the range of each number
   std::vector<std::string> choices;
-  bool nullable = false;  // true: null is a value of its own, although `otherwise` is not null
+  bool nullable = false;  // true: null is a value like others, although `otherwise` is not null
   // True: the key is not recorded at its value `otherwise`, because job files of earlier versions
   // had no such key, and a job's fingerprint is taken from what is recorded.
   bool is_later = false;
 };
 
-// The values of a class's keys. Thread-compatible.
+// Values by the keys of a class. Thread-compatible.
 class ClassConfig {
  public:
   // Makes the config that has each key's value `otherwise`.
@@ -82,14 +81,13 @@ class ClassConfig {
 // Reads the keys into `config`, which has the value of every key, or records them.
 void ReadConfigKeys(ObjectReader& reader, absl::Span<const ConfigKey> keys, ClassConfig& config);
 
-// The tables of keys are written with these. Each makes a key whose value is `otherwise` if the
-// file does not give it.
+// Make the keys of a table. A key has the value `otherwise` if the file does not have it.
 ConfigKey FlagKey(const std::string& name, bool otherwise);
 ConfigKey NumberKey(const std::string& name, double otherwise, KeyRange range);
 ConfigKey WholeKey(const std::string& name, double otherwise, KeyRange range);
 ConfigKey ChoiceKey(const std::string& name, const std::string& otherwise,
                     std::vector<std::string> choices);
-// Make keys that may be null, and are if the file does not give them.
+// Make keys whose default is null.
 ConfigKey OptionalWholeKey(const std::string& name, KeyRange range);
 ConfigKey OptionalNumberKey(const std::string& name, KeyRange range);
 ConfigKey OptionalNumbersKey(const std::string& name, KeyRange range);

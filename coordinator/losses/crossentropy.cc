@@ -79,7 +79,7 @@ ExampleLosses BinaryFocal(const LossSite& site) {
   const std::string p =
       site.config().Flag("from_logits") ? n.Sigmoid(site.y_pred()) : site.y_pred();
   const std::string crossentropy = BinaryElements(site, y, LogitsOf(site), p);
-  // The probability of what is true.
+  // The probability that the model gives to the right class.
   const std::string right = n.Add(n.Mul(y, p), n.Mul(n.From(1, y), n.From(1, p)));
   const std::string focus = n.Power(n.From(1, right), site.config().Number("gamma"));
   std::string loss = n.Mul(focus, crossentropy);
@@ -111,7 +111,7 @@ ExampleLosses CategoricalFocal(const LossSite& site) {
   return {{n.Sum(n.Mul(weight, crossentropy), {axis}), DimsWithout(site.in.y_pred, {axis})}, {}};
 }
 
-// Returns the values with this axis moved to the end.
+// Returns the values with the axis moved to the end.
 std::string AxisLast(FormulaNodes& n, const std::string& x, int rank, int64_t axis) {
   if (axis == rank - 1) return x;
   std::vector<int64_t> order;
@@ -135,7 +135,7 @@ ExampleLosses Sparse(const LossSite& site) {
   if (site.config().IsNull("ignore_class")) {
     return {{n.CohortOp(op, {site.y_true(), scores}, attributes), dims}, {}};
   }
-  // Examples of the ignored class need a label that is a class, and lose their losses.
+  // Examples of the ignored class get the label 0, which is a class, and their losses are set to 0.
   const std::string ignored = n.Equal(site.y_true(), n.Int(site.config().Whole("ignore_class")));
   const std::string labels = n.Where(ignored, n.Int(0), site.y_true());
   const std::string losses = n.CohortOp(op, {labels, scores}, attributes);

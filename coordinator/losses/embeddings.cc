@@ -5,8 +5,8 @@
 namespace cohort {
 namespace {
 
-// The logarithm of a sum over the pairs for which a mask holds, in a form without infinities: where
-// no pair counts, the result is a number that makes the loss 0.
+// Stands for the logarithm of 0. If no pair counts, the sum's logarithm is about this number, and
+// the loss becomes 0 without infinities.
 constexpr double kNoPair = -1e30;
 
 // Returns log(sum(exp(x))) along axis 1 over the pairs of the mask.
@@ -44,7 +44,7 @@ ExampleLosses Circle(const LossSite& site) {
       n.Add(LogSumOfPairs(n, near_part, near), LogSumOfPairs(n, far_part, other));
   const std::string loss = n.Softplus(sum);
   const std::vector<int64_t> dims = DimsWithout(site.in.y_pred, {-1});
-  // Examples without a loss do not count in the mean.
+  // Examples whose loss is 0 do not count in the mean.
   return {{loss, dims}, {n.Greater(loss, n.Number(0)), dims, DType::kBool}};
 }
 

@@ -47,7 +47,7 @@ std::string FormulaNodes::Cast(const std::string& x, DType dtype) {
 
 std::string FormulaNodes::Reduce(const std::string& op, const std::string& x,
                                  absl::Span<const int64_t> axes, int64_t keep) {
-  // In opset 17, the axes of ReduceSum alone are an input.
+  // In opset 17 only ReduceSum has its axes as an input; the other operators have an attribute.
   if (op == "ReduceSum") {
     if (axes.empty()) return Op(op, {x}, {IntAttribute("keepdims", keep)});
     return Op(op, {x, Ints(axes)}, {IntAttribute("keepdims", keep)});

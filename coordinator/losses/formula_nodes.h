@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// The writer of formulas into one graph. Thread-compatible.
+// Writes formulas into one graph. Thread-compatible.
 class FormulaNodes {
  public:
   // Adds nodes to `graph`, which must outlive this object.
@@ -25,7 +25,7 @@ class FormulaNodes {
                  std::vector<onnx::AttributeProto> attributes = {});
   std::string CohortOp(const std::string& op, absl::Span<const std::string> inputs,
                        std::vector<onnx::AttributeProto> attributes = {});
-  // Returns a scalar or a list as a constant; equal scalars are one constant.
+  // Returns a constant: a scalar or a list. Equal scalars are one constant.
   std::string Number(double value);
   std::string Double(double value);
   std::string Int(int64_t value);
@@ -54,7 +54,7 @@ class FormulaNodes {
   std::string Power(const std::string& x, double exponent) {
     return Op("Pow", {x, Number(exponent)});
   }
-  // Returns the larger of both; where they are equal, x gets the gradient.
+  // Returns max(x, bound). Where both are equal, x gets the gradient.
   std::string AtLeast(const std::string& x, double bound) { return Op("Max", {x, Number(bound)}); }
   std::string Clip(const std::string& x, double min, double max) {
     return Op("Clip", {x, Number(min), Number(max)});
@@ -71,7 +71,7 @@ class FormulaNodes {
   std::string ToFloat(const std::string& x) { return Cast(x, DType::kFloat32); }
   std::string ToDouble(const std::string& x) { return Cast(x, DType::kFloat64); }
 
-  // Reduce along the axes, which keep an extent of 1 or vanish.
+  // Reduce along the axes. Reduced axes keep the size 1 (Kept) or are removed.
   std::string SumKept(const std::string& x, absl::Span<const int64_t> axes);
   std::string Sum(const std::string& x, absl::Span<const int64_t> axes);
   std::string MeanKept(const std::string& x, absl::Span<const int64_t> axes);

@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-// Returns the weights times the mask, or what there is of both; absent if there is neither.
+// Returns the weights times the mask. If one of them is absent, returns the other.
 NodeValue Joined(const NodeValue& weight, const NodeValue& mask, const NodeValue& values,
                  FormulaNodes& nodes) {
   if (!mask.has_value()) return weight;
@@ -18,14 +18,14 @@ NodeValue Joined(const NodeValue& weight, const NodeValue& mask, const NodeValue
   return {nodes.Mul(aligned.name, counted.name), counted.dims};
 }
 
-// Returns the mask of both masks.
+// Returns a mask that is true where both masks are.
 NodeValue BothMasks(const NodeValue& a, const NodeValue& b, FormulaNodes& nodes) {
   if (!a.has_value()) return b;
   if (!b.has_value()) return a;
   return {nodes.And(a.name, b.name), a.dims, DType::kBool};
 }
 
-// The parts of a reduced loss.
+// The parts of a reduced loss; w is a weight, m the mask, l a loss.
 struct Parts {
   NodeValue weighted;                // w m l, or l
   NodeValue weight;                  // w m; may be absent
@@ -48,7 +48,7 @@ Parts PartsOf(LossReduction reduction, const ExampleLosses& losses, const Exampl
   if (parts.weight.has_value()) {
     const NodeValue aligned = AlignWeight(parts.weight, losses.values, nodes);
     parts.weighted.name = nodes.Mul(losses.values.name, aligned.name);
-    // A loss that is one number for the whole batch becomes one number for each weight.
+    // A loss that is a single number for the whole batch is repeated for each weight.
     if (losses.values.rank() == 0) parts.weighted.dims = aligned.dims;
   }
   if (reduction == LossReduction::kMeanWithSampleWeight && parts.weight.has_value()) {
@@ -69,7 +69,7 @@ std::string DivideOrZero(const std::string& a, const std::string& b, FormulaNode
   return nodes.Where(is_zero, nodes.Number(0), nodes.Div(a, divisor));
 }
 
-// Returns the sum over the replicas of this step.
+// Returns the sum of x over all replicas of the step.
 std::string OverReplicas(const std::string& x, FormulaNodes& nodes) {
   return nodes.CohortOp("AllReduce", {x}, {StringAttribute("reduction", "sum")});
 }
@@ -82,7 +82,7 @@ NodeValue AlignWeight(const NodeValue& weight, const NodeValue& values, FormulaN
     aligned.name = nodes.Squeeze(aligned.name, -1);
     aligned.dims.pop_back();
   }
-  // A scalar weight holds for all.
+  // A scalar weight holds for all entries, so it broadcasts.
   while (aligned.rank() > 0 && aligned.rank() < values.rank()) {
     aligned.name = nodes.Unsqueeze(aligned.name, -1);
     aligned.dims.push_back(1);
@@ -94,7 +94,7 @@ NodeValue ReduceLosses(LossReduction reduction, const ExampleLosses& losses,
                        const ExampleWeights& weights, FormulaNodes& nodes) {
   const Parts parts = PartsOf(reduction, losses, weights, nodes);
   if (reduction == LossReduction::kNone) return parts.weighted;
-  // A single number is its own sum.
+  // A scalar needs no sum.
   const std::string sum =
       parts.weighted.rank() == 0 ? parts.weighted.name : nodes.SumAll(parts.weighted.name);
   if (parts.denominator.empty()) return {sum, {}};
@@ -106,19 +106,20 @@ BatchLoss AddBatchLoss(LossReduction reduction, const ExampleLosses& losses,
                        FormulaNodes& nodes) {
   const Parts parts = PartsOf(reduction, losses, weights, nodes);
   const bool is_mean = reduction == LossReduction::kNone || parts.is_number_of_losses;
-  // One loss for each example needs no detour over the number of examples.
+  // If there is one loss for each example, the number of losses is the number of examples.
   const bool by_example = parts.weighted.rank() == 1;
   const std::string sum = nodes.SumAll(parts.weighted.name);
   const std::string mean = is_mean ? nodes.Mean(parts.weighted.name, {}) : "";
   const std::string reported = by_example || !is_mean ? sum : nodes.Mul(mean, examples);
-  // Replicas with as many losses for each example join to the mean of the whole batch.
+  // The replicas' means, weighted by their examples, are the mean of the whole batch, because every
+  // example has equally many losses.
   if (parts.is_number_of_losses) return {mean, reported};
-  // A replica's part of the whole batch's loss, times the number of all examples.
+  // The replica's part of the loss of the whole batch, times the number of all examples.
   std::string part = nodes.Mul(sum, OverReplicas(examples, nodes));
   if (!parts.denominator.empty()) {
     part = DivideOrZero(part, OverReplicas(parts.denominator, nodes), nodes);
   }
-  // Without a reduction, the reported loss is the mean, and the gradient is that of the sum.
+  // Without a reduction, gradients are those of the sum, and the mean is reported.
   return {DivideOrZero(part, examples, nodes), is_mean ? reported : part};
 }
 

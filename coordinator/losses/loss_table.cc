@@ -28,16 +28,16 @@ std::string DimsText(absl::Span<const int64_t> dims) {
   return absl::StrCat("[", absl::StrJoin(parts, ","), "]");
 }
 
-// What has to be done to labels: an axis of extent 1 is added or removed at the end.
+// The change that makes labels fit: an axis of size 1 is added or removed at the end.
 enum class LabelChange { kNone, kAddAxis, kDropAxis };
 
 struct LabelFit {
   bool fits = false;
   LabelChange change = LabelChange::kNone;
-  std::vector<int64_t> wanted;  // the extents that the labels must have
+  std::vector<int64_t> wanted;  // sizes that the labels must have
 };
 
-// Returns how labels fit extents that must be the same.
+// Returns whether labels fit the sizes `wanted`, and by which change.
 LabelFit FitTo(const NodeValue& labels, std::vector<int64_t> wanted) {
   LabelFit fit;
   fit.wanted = std::move(wanted);
@@ -112,7 +112,7 @@ const LossRow* FindLossFunction(absl::string_view name) {
 
 const LossRow& RowOf(const LossSpec& spec) {
   const LossRow* const row = FindLossClass(spec.class_name);
-  COHORT_CHECK(row != nullptr, "a loss has a row");
+  COHORT_CHECK(row != nullptr, "the loss has a row in the table");
   return *row;
 }
 
@@ -126,7 +126,7 @@ LossSpec DefaultLoss(const LossRow& row, int keras) {
 
 LossSpec DefaultLoss(absl::string_view class_name) {
   const LossRow* const row = FindLossClass(class_name);
-  COHORT_CHECK(row != nullptr, "a loss has a row");
+  COHORT_CHECK(row != nullptr, "the loss has a row in the table");
   return DefaultLoss(*row, kKerasOtherwise);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// Keras's losses as a table, a row a class: its names, the keys of its config, which labels it
-// takes, and the nodes of its per-example loss. loss_reduction.h makes one number of the
-// per-example losses. Where Keras 2 and Keras 3 compute differently, the version of the file
-// decides.
+// The table of Keras's losses, one row per class: the class's names, the keys of its config, the
+// labels that it takes, and a function that adds the nodes of the per-example losses.
+// loss_reduction.h makes one number of the per-example losses. If Keras 2 and Keras 3 compute
+// differently, the version of the file decides.
 
 #include <cstdint>
 #include <string>
@@ -17,23 +17,23 @@
 
 namespace cohort {
 
-// The major version of Keras whose arithmetic counts for a file that does not say who wrote it.
+// The version of Keras whose formulas count if the file does not say its version.
 inline constexpr int kKerasOtherwise = 3;
 
-// One number of the per-example losses (loss_reduction.h).
+// The ways to make one number of the per-example losses (loss_reduction.h).
 enum class LossReduction { kSumOverBatchSize, kSum, kNone, kMeanWithSampleWeight };
 
 struct LossSpec {
-  std::string class_name = "CategoricalCrossentropy";  // the class of a row of the table
+  std::string class_name = "CategoricalCrossentropy";  // class name of a row of the table
   int keras = kKerasOtherwise;  // 2 or 3: the version of Keras whose formula counts
   LossReduction reduction = LossReduction::kSumOverBatchSize;
-  ClassConfig config;  // the keys of the row
+  ClassConfig config;  // values of the row's keys
 
   friend bool operator==(const LossSpec&, const LossSpec&) = default;
 };
 
-// A value of a graph with the extents that are known when the graph is built; -1 stands for an
-// unknown one. An absent value has an empty name.
+// A value of a graph. `dims` are its sizes as far as they are known when the graph is built; -1 is
+// unknown. An absent value has an empty name.
 struct NodeValue {
   std::string name;
   std::vector<int64_t> dims;
@@ -43,11 +43,13 @@ struct NodeValue {
   int rank() const { return static_cast<int>(dims.size()); }
 };
 
-// What a loss or a metric reads. y_true has the shape that the row asks for (LabelKind).
+// The values from which a loss or a metric is computed. y_true has the shape that the row's
+// LabelKind asks for.
 struct LossInputs {
   NodeValue y_true;
   NodeValue y_pred;
-  // The input of the softmax or sigmoid that made y_pred; absent if nothing of the kind did.
+  // The input of the softmax or sigmoid that computed y_pred; absent if y_pred comes from another
+  // operator.
   NodeValue logits;
 };
 
@@ -57,16 +59,16 @@ struct ExampleLosses {
   NodeValue mask;
 };
 
-// Which labels a loss or a metric takes.
+// The form of the labels that a loss or a metric takes.
 enum class LabelKind {
   kLikeOutput,  // float32 in the shape of the output
   kClasses,     // int64 class numbers in the shape of the output without its last axis
   kClassRows,   // int64 class numbers, one for each example
   kSequences,   // int64 labels [N,L] for outputs [N,T,C]
-  kAny,         // as they are
+  kAny,         // unchanged
 };
 
-// What the nodes of a loss are made from. Lives while they are added.
+// The arguments of a row's `add`. Lives for one call.
 struct LossSite {
   FormulaNodes& nodes;
   const LossSpec& spec;
@@ -84,7 +86,7 @@ struct LossRow {
   LabelKind labels = LabelKind::kLikeOutput;
   std::vector<ConfigKey> keys;
   ExampleLosses (*add)(const LossSite& site) = nullptr;
-  // Checks a config, whose keys have been read. May be null. Returns what is wrong, or "".
+  // Checks a config after its keys were read. Returns the error, or "". May be null.
   std::string (*check)(const ClassConfig& config) = nullptr;
   bool differs_by_version = false;  // true: Keras 2 and Keras 3 compute different numbers
   bool only_keras3 = false;         // true: Keras 2 has no such class
@@ -104,9 +106,9 @@ LossSpec DefaultLoss(absl::string_view class_name);
 // Adds the nodes of the per-example losses.
 ExampleLosses AddExampleLosses(const LossSpec& spec, const LossInputs& inputs, FormulaNodes& nodes);
 
-// Brings labels into the form that `kind` asks for beside an output. Their types are those of the
-// data: labels [N] of an output [N,1] become [N,1], as in Keras. Errors: INVALID_ARGUMENT that says
-// what the labels are and what they must be; `what` begins the message.
+// Changes labels to the form that `kind` asks for beside an output. Labels [N] of an output [N,1]
+// become [N,1], as in Keras. Errors: INVALID_ARGUMENT with the labels' type and the type that they
+// must have; `what` begins the message.
 absl::StatusOr<NodeValue> FitLabels(LabelKind kind, const NodeValue& labels,
                                     const NodeValue& output, absl::string_view what,
                                     FormulaNodes& nodes);
@@ -114,19 +116,19 @@ absl::StatusOr<NodeValue> FitLabels(LabelKind kind, const NodeValue& labels,
 absl::Status CheckLabelShape(LabelKind kind, const NodeValue& labels, const NodeValue& output,
                              absl::string_view what);
 
-// Returns the output as labels of this kind are compared with it: for class numbers, the axis of
-// the config, which has the classes, is the last one.
+// Returns the output in the form in which labels of this kind are compared with it: for class
+// numbers, the axis of the classes, which the config names, is moved to the end.
 NodeValue OutputForLabels(LabelKind kind, const ClassConfig& config, const NodeValue& output);
 // Checks that the axes of a config are axes of the output. Errors: INVALID_ARGUMENT; `what` begins
 // the message.
 absl::Status CheckAxes(const ClassConfig& config, const NodeValue& output, absl::string_view what);
 
-// Returns the axis counted from 0.
+// Returns the axis as a number from 0 on.
 int64_t NormalAxisOf(int64_t axis, const NodeValue& value);
-// Returns the extents without an axis, and the value's extents with the last axis reduced.
+// Return the value's sizes without these axes, and without its last axis.
 std::vector<int64_t> DimsWithout(const NodeValue& value, absl::Span<const int64_t> axes);
 
-// The rows of the families, for the table.
+// Return the rows of one family.
 std::vector<LossRow> RegressionLosses();
 std::vector<LossRow> CrossentropyLosses();
 std::vector<LossRow> MarginLosses();

@@ -1,12 +1,12 @@
-// Hinge losses, which ask for a margin between what is right and what is wrong.
+// Hinge losses, which are 0 only if prediction and label agree by a margin.
 
 #include "coordinator/losses/loss_table.h"
 
 namespace cohort {
 namespace {
 
-// Returns the labels as -1 and 1. Labels that are all 0 or 1 become -1 and 1; if one of them is
-// another number, all stay as they are.
+// Returns the labels as -1 and 1. If all labels are 0 or 1, 0 becomes -1; otherwise the labels stay
+// unchanged.
 std::string SignedLabels(const LossSite& site) {
   FormulaNodes& n = site.nodes;
   const std::string& y = site.y_true();

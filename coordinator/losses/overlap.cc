@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-7;
 
-// The sums of an overlap along the axes of the config.
+// The sums that losses of overlap need, along the axes of the config.
 class Areas {
  public:
   explicit Areas(const LossSite& site)
@@ -39,7 +39,8 @@ ExampleLosses Tversky(const LossSite& site) {
   FormulaNodes& n = site.nodes;
   Areas areas(site);
   const std::string shared = areas.Sum(n.Mul(site.y_true(), site.y_pred()));
-  // Keras calls these false positives and false negatives the other way round.
+  // Keras calls the first sum false positives and the second false negatives, although it is the
+  // other way round.
   const std::string missed = areas.Sum(n.Mul(n.From(1, site.y_pred()), site.y_true()));
   const std::string added = areas.Sum(n.Mul(site.y_pred(), n.From(1, site.y_true())));
   const std::string weighted = n.Add(n.Mul(missed, site.config().Number("alpha")),

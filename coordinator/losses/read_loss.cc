@@ -24,7 +24,8 @@ constexpr ReductionName kReductions[] = {
 };
 
 void ReadReduction(ObjectReader& config, LossReduction& reduction) {
-  // Job files of earlier versions had no such key: their fingerprints must stay (ConfigKey).
+  // The default is not recorded, because job files of earlier versions had no such key, and their
+  // fingerprints must stay the same (ConfigKey).
   if (config.recording() && reduction == LossReduction::kSumOverBatchSize) return;
   std::vector<std::string> names;
   std::string name;
@@ -50,21 +51,22 @@ const LossRow* FindRow(const ClassForm& form, const JsonPlace& place) {
   return nullptr;
 }
 
-// Reads or records `fn`, the name of a function: Keras 2 writes it, so it says whose formula
-// counts.
+// Reads or records `fn`, the name of a function. A string says that Keras 2 wrote the file, so its
+// formula counts; later releases write the class form of the function.
 void ReadFunctionName(ObjectReader& config, const LossRow& row, bool is_known, int& keras) {
   std::string name = row.names.front();
   if (config.recording()) {
     if (keras == 2) config.String("fn", &name);
     return;
   }
-  if (config.Find("fn") == nullptr) return;
-  config.String("fn", &name);
+  const json* const given = config.Find("fn");
+  if (given == nullptr) return;
+  config.Function("fn", &name);
   if (FindLossFunction(name) != &row) {
     config.AddError("fn", absl::StrCat("is ", JsonExcerpt(name), ", which is not the function of ",
                                        row.class_name, "; leave it out"));
   }
-  if (!is_known) keras = 2;
+  if (!is_known && given->is_string()) keras = 2;
 }
 
 }  // namespace
@@ -85,7 +87,8 @@ bool ReadLoss(const JsonPlace& place, int keras, LossSpec& spec) {
   config.Finish();
   const std::string wrong = row->check == nullptr ? "" : row->check(spec.config);
   if (!wrong.empty()) place.errors.Add(place.path, wrong);
-  // Where both versions compute the same, which one wrote the file must not make another job of it.
+  // The version is recorded only if it matters, because it would make another job of the same
+  // training.
   if (!row->differs_by_version) spec.keras = kKerasOtherwise;
   return true;
 }

@@ -1,4 +1,4 @@
-// Losses of numbers: the mean over the last axis of a function of label and prediction.
+// Regression losses: the mean, over the last axis, of a function of label and prediction.
 
 #include <cmath>
 
@@ -54,7 +54,7 @@ ExampleLosses Huber(const LossSite& site) {
 ExampleLosses LogCosh(const LossSite& site) {
   FormulaNodes& n = site.nodes;
   const std::string error = Error(site);
-  // log(cosh(e)) in a form that does not overflow.
+  // Computes log(cosh(e)) in a form that does not overflow.
   const std::string part = n.Add(error, n.Softplus(n.Mul(error, -2)));
   return MeanOfLast(site, n.Sub(part, std::log(2.0)));
 }

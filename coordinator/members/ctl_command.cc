@@ -189,7 +189,7 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
   // --timeout 0 means no limit. A limit of one day stands for that.
   if (options.timeout == absl::ZeroDuration()) options.timeout = absl::Hours(24);
   if (options.address.empty()) {
-    RETURN_IF_ERROR(Annotate(CheckExpanded(state_directory), "--state_dir"));
+    RETURN_IF_ERROR(Annotate(CheckLocalPath(state_directory), "--state_dir"));
     ASSIGN_OR_RETURN(options.address, AddressIn(state_directory, files));
   }
   RETURN_IF_ERROR(ParseAddress(options.address).status());

@@ -6,13 +6,13 @@
 namespace cohort {
 namespace {
 
-// Returns the scores by which classes are compared. Softmax and sigmoid keep their order, so the
-// logits will do, and the model's last activation need not be computed.
+// Returns the scores by which classes are compared. These are the logits, if there are any: softmax
+// and sigmoid keep the order of scores, so the model's last activation need not be computed.
 const std::string& ScoresOf(const MetricSite& site) {
   return site.in.logits.has_value() ? site.in.logits.name : site.y_pred();
 }
 
-// Adds the share of examples for which `right`, a bool, holds.
+// Adds the share of the examples for which the bool `right` is true.
 std::string AddShare(const MetricSite& site, const std::string& right, std::vector<int64_t> dims) {
   return AddMeanState({right, std::move(dims), DType::kBool}, site.weight, site.nodes);
 }
@@ -46,8 +46,8 @@ std::string AddSparse(const MetricSite& site) {
   return AddShare(site, right, ExampleDims(site));
 }
 
-// Adds the share of labels before which fewer than k scores come. Scores that are equal to the
-// label's do not come before it.
+// Adds the share of the examples whose label is among the k best classes: fewer than k scores are
+// greater than the label's.
 std::string AddTopK(const MetricSite& site, const std::string& labels) {
   FormulaNodes& n = site.nodes;
   const std::string& scores = ScoresOf(site);
@@ -64,7 +64,7 @@ std::string AddTopKCategorical(const MetricSite& site) {
 
 std::string AddTopKSparse(const MetricSite& site) {
   if (!site.config().Flag("from_sorted_ids")) return AddTopK(site, site.y_true());
-  // The predictions are class numbers, the best one first.
+  // The predictions are class numbers already, sorted from the best class on.
   FormulaNodes& n = site.nodes;
   const std::string best =
       n.Slice(n.Cast(site.y_pred(), DType::kInt64), -1, 0, site.config().Whole("k"));

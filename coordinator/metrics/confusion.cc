@@ -7,15 +7,15 @@
 namespace cohort {
 namespace {
 
-// Returns the thresholds of a config. Without one, a score is positive above 1/2, or, with top_k,
-// if it is among the best.
+// Returns the thresholds of a config. Without the key, the threshold is 1/2 or, with top_k, one
+// that the k best scores are above.
 std::vector<double> ThresholdsOf(const MetricSite& site, bool has_top_k) {
   std::vector<double> thresholds = site.config().Numbers("thresholds");
   if (!thresholds.empty()) return thresholds;
   return {has_top_k && !site.config().IsNull("top_k") ? kLowestScore : 0.5};
 }
 
-// The counts at the thresholds; each is added when it is asked for.
+// Adds counts at the thresholds when they are first asked for.
 class Counts {
  public:
   Counts(const MetricSite& site, bool has_top_k)
@@ -33,8 +33,8 @@ class Counts {
   std::string Above(const std::string& chosen) {
     return AddAbove(flat_, chosen, thresholds_, nodes_);
   }
-  // What is not above a threshold is all but what is above it. Both are sums of the same numbers in
-  // the same order or whole numbers, but a difference of weights may be rounded below 0.
+  // Returns the weights of the elements that are not above each threshold, as a difference of two
+  // sums. With weights that are not whole numbers, rounding may make the difference negative.
   std::string NotAbove(const std::string& chosen) {
     const std::string all = nodes_.SumAll(nodes_.Mul(chosen, flat_.weight));
     const std::string rest = nodes_.Sub(all, Above(chosen));

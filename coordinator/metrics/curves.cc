@@ -1,6 +1,7 @@
-// Metrics over a curve of thresholds: AUC, and the best of one rate where another is at least a
-// value. Evenly spaced thresholds need one addition for each score: the state has the weights by
-// bucket between thresholds, of positives and of negatives, and the value adds up the buckets.
+// Metrics over a curve of thresholds: AUC, and the best value of one rate where another rate is at
+// least a given value. With evenly spaced thresholds, a score needs one addition: the state has the
+// weights of positives and negatives per bucket between two thresholds, and the value adds up the
+// buckets.
 
 #include <algorithm>
 #include <cmath>
@@ -72,7 +73,7 @@ Thresholds ThresholdsOfRates(const ClassConfig& config) {
 // elements follow each other in the lists: each label has buckets of its own.
 std::string AddBuckets(const FlatScores& flat, const std::string& chosen, int64_t count,
                        int64_t labels, FormulaNodes& nodes) {
-  // NaN is above no threshold. The product is made in float32, as in Keras.
+  // A NaN is above no threshold. The product is computed in float32, as in Keras.
   const std::string zero = nodes.Number(0);
   const std::string known = nodes.Where(nodes.Op("IsNaN", {flat.scores}), zero, flat.scores);
   const std::string scaled = nodes.Mul(nodes.Clip(known, 0, 1), static_cast<double>(count - 1));
@@ -287,7 +288,7 @@ double BestUnder(const std::vector<double>& bound, const std::vector<double>& wa
   return best;
 }
 
-// The rates at each threshold.
+// The rates of one curve at each threshold.
 struct Rates {
   std::vector<double> precision, recall, specificity;
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-// Scores, labels and weights as three lists with one element for each score: what metrics read that
-// count positives and negatives.
+// Scores, labels and weights as three flat lists with one element per score, for metrics that count
+// positives and negatives.
 
 #include <string>
 
@@ -15,8 +15,8 @@ struct FlatScores {
   std::string weight;    // float64 [M]
 };
 
-// Flattens what the metric reads. The keys `class_id` and `top_k` count if the row has them: only
-// the scores of that class remain, and scores outside the best k count as the lowest.
+// Flattens the inputs of a metric. If the row has the keys `class_id` and `top_k`, they apply: only
+// the scores of class `class_id` remain, and scores outside the best k count as the lowest score.
 FlatScores AddFlatScores(const MetricSite& site);
 
 // Adds, for each threshold, the weights of the elements whose score is above it. `chosen` is a
@@ -27,10 +27,11 @@ std::string AddAbove(const FlatScores& flat, const std::string& chosen,
 // Returns 1 - x of a float64 value.
 std::string OneMinus(const std::string& x, FormulaNodes& nodes);
 
-// Returns what is wrong with the keys `class_id` and `top_k` for this output, or "".
+// Returns the error of the keys `class_id` and `top_k` for this output, or "".
 std::string CheckClassAndTop(const ClassConfig& config, const NodeValue& output);
 
-// The score of what `top_k` leaves out, and the threshold that any other score is above.
+// The score of elements that `top_k` leaves out. It is also a threshold that all other scores are
+// above.
 inline constexpr double kLowestScore = -1e10;
 
 }  // namespace cohort

@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-// Adds the mean of the losses of a class, whose config the metric has.
+// Adds the mean of the losses of the class `loss_class`, which has the same keys as the metric.
 std::string AddMeanLoss(const MetricSite& site, const char* loss_class, bool negated) {
   LossSpec loss;
   loss.class_name = loss_class;
@@ -17,7 +17,7 @@ std::string AddMeanLoss(const MetricSite& site, const char* loss_class, bool neg
   ExampleLosses losses = AddExampleLosses(loss, site.in, site.nodes);
   if (negated) losses.values.name = site.nodes.Neg(losses.values.name);
   NodeValue weight = site.weight;
-  // Losses of an ignored class are 0. In Keras 3 they count as such unless there are weights.
+  // The loss of an ignored class is 0. In Keras 3 it counts in the mean, unless there are weights.
   const bool leaves_out = site.spec.keras < 3 || weight.has_value();
   if (losses.mask.has_value() && leaves_out) {
     const std::string counted = site.nodes.ToFloat(losses.mask.name);
@@ -40,7 +40,8 @@ std::string AddLogCosh(const MetricSite& site) {
   return AddMeanLoss(site, "LogCosh", /*negated=*/false);
 }
 
-// The loss is the negative likeness, so that it can be minimized.
+// Adds the mean cosine similarity. Keras's loss of this name is its negative, so that it can be
+// minimized.
 std::string AddCosine(const MetricSite& site) {
   return AddMeanLoss(site, "CosineSimilarity", /*negated=*/true);
 }
@@ -48,8 +49,7 @@ std::string AddCosine(const MetricSite& site) {
 std::string AddSquaredErrors(const MetricSite& site) {
   FormulaNodes& n = site.nodes;
   NodeValue squares = {n.Square(n.Sub(site.y_pred(), site.y_true())), site.in.y_pred.dims};
-  // Keras 3 takes the mean of each example first, whose number of values may differ between
-  // batches.
+  // Keras 3 first takes the mean over each example, unless each value has a weight of its own.
   if (site.spec.keras >= 3 && squares.rank() > 1) {
     std::vector<int64_t> axes;
     for (int64_t axis = 1; axis < squares.rank(); ++axis) axes.push_back(axis);
@@ -62,7 +62,7 @@ std::vector<double> RootOfMean(const ClassConfig& config, MetricState state) {
   return {std::sqrt(MeanOfState(config, state)[0])};
 }
 
-// Values around their mean along an axis, and their variance.
+// Values minus their mean along an axis, and their variance.
 struct Centered {
   std::string mean, values, variance;
 };

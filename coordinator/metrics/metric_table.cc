@@ -12,7 +12,7 @@ namespace {
 constexpr char kAccuracy[] = "accuracy";
 constexpr char kCrossentropy[] = "crossentropy";
 
-// The metrics that Keras chooses by the shapes of labels and output.
+// Returns the rows of metrics that stand for others, by the shapes of labels and output.
 std::vector<MetricRow> MetricsByShape() {
   return {{kAccuracy, {kAccuracy, "acc"}, LabelKind::kAny, {}},
           {kCrossentropy, {kCrossentropy, "ce"}, LabelKind::kAny, {}}};
@@ -54,7 +54,7 @@ const MetricRow* FindMetricFunction(absl::string_view name) {
 
 const MetricRow& RowOf(const MetricSpec& spec) {
   const MetricRow* const row = FindMetricClass(spec.class_name);
-  COHORT_CHECK(row != nullptr, "a metric has a row");
+  COHORT_CHECK(row != nullptr, "the metric has a row in the table");
   return *row;
 }
 
@@ -112,7 +112,7 @@ absl::StatusOr<std::string> AddMetricState(const MetricSpec& spec, const LossInp
                                             OutputForLabels(row.labels, spec.config, inputs.y_pred),
                                             Refused(spec), nodes));
   NodeValue weight = spec.weighted ? weights.sample_weight : NodeValue();
-  // In Keras 2 a mask counts for every metric, in Keras 3 for those that are means of values.
+  // In Keras 2 a mask applies to every metric, in Keras 3 only to means of values.
   if (weights.mask.has_value() && (spec.keras < 3 || row.value == MeanOfState)) {
     const NodeValue counted = {nodes.ToFloat(weights.mask.name), weights.mask.dims};
     weight = weight.has_value()
@@ -122,7 +122,7 @@ absl::StatusOr<std::string> AddMetricState(const MetricSpec& spec, const LossInp
   }
   const std::string state = row.add(MetricSite{nodes, spec, fitted, weight});
   if (row.size == nullptr) return state;
-  // The shapes of weights are not known to the graph, and so neither is that of the state.
+  // The state is reshaped to its size, because the graph does not know the shapes of the weights.
   return nodes.Reshape(state, {MetricStateSize(spec, inputs.y_pred)});
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// Keras's metrics as a table, a row a class. A metric is a state and a function of it. A step adds
-// nodes that compute the state of its batch: a list of float64, which merges with other states by
-// addition. So the states of any steps, on any workers, add up to the state of all their examples,
-// and counts stay whole numbers up to 2^53. The function makes the metric's value from the sum, on
-// the coordinator.
+// The table of Keras's metrics, one row per class. A metric is a state and a function of the state.
+// A step adds nodes that compute the state of its batch: a list of float64, which merges with other
+// states by addition. So the states of any steps, on any workers, add up to the state of all their
+// examples, and counts are exact up to 2^53. The coordinator computes the metric's value from the
+// sum.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@
 namespace cohort {
 
 struct MetricSpec {
-  std::string class_name = "accuracy";  // the class of a row of the table
+  std::string class_name = "accuracy";  // class name of a row of the table
   std::string name = "accuracy";        // the name under which the metric is reported
   int keras = kKerasOtherwise;          // 2 or 3: the version of Keras whose formula counts
   bool weighted = false;                // true: sample_weight and class_weight count
@@ -28,7 +28,7 @@ struct MetricSpec {
   friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
 };
 
-// What the nodes of a metric are made from. Lives while they are added.
+// The arguments of a row's `add`. Lives for one call.
 struct MetricSite {
   FormulaNodes& nodes;
   const MetricSpec& spec;
@@ -50,13 +50,13 @@ struct MetricRow {
   std::vector<ConfigKey> keys;
   // Adds the state of a batch, a list of float64, and returns its name.
   std::string (*add)(const MetricSite& site) = nullptr;
-  // Returns the value of a state: one number, or one for each class, label or threshold.
+  // Returns the value of a state: one number, or one per class, label or threshold.
   std::vector<double> (*value)(const ClassConfig& config, MetricState state) = nullptr;
   // Returns the number of elements of a state; null: it is 2.
   int64_t (*size)(const ClassConfig& config, const NodeValue& output) = nullptr;
-  // Checks a config, whose keys have been read. May be null. Returns what is wrong, or "".
+  // Checks a config after its keys were read. Returns the error, or "". May be null.
   std::string (*check)(const ClassConfig& config) = nullptr;
-  // Returns what is wrong with the output's shape for this config, or "". May be null.
+  // Checks the output's shape for this config. Returns the error, or "". May be null.
   std::string (*check_output)(const ClassConfig& config, const NodeValue& output) = nullptr;
   bool only_keras3 = false;
 };
@@ -68,10 +68,10 @@ const MetricRow* FindMetricFunction(absl::string_view name);
 const MetricRow& RowOf(const MetricSpec& spec);
 MetricSpec DefaultMetric(const MetricRow& row, int keras);
 
-// Returns the metric that "accuracy" and "crossentropy" stand for beside these labels and this
-// output, under the same name; any other metric as it is.
+// Returns the metric that "accuracy" or "crossentropy" stands for with these labels and this
+// output, under the same name. Returns any other metric unchanged.
 MetricSpec ResolveMetric(const MetricSpec& spec, const NodeValue& labels, const NodeValue& output);
-// Returns whether the metric is one of those.
+// Returns whether ResolveMetric may return another metric.
 bool IsByShape(const MetricSpec& spec);
 
 // Checks that labels and output fit a resolved metric. Errors: INVALID_ARGUMENT naming the metric.
@@ -85,14 +85,14 @@ absl::StatusOr<std::string> AddMetricState(const MetricSpec& spec, const LossInp
 int64_t MetricStateSize(const MetricSpec& spec, const NodeValue& output);
 // Returns the value of a resolved metric's state, which has MetricStateSize elements.
 std::vector<double> MetricValue(const MetricSpec& spec, MetricState state);
-// Returns the names and values of resolved metrics, whose states, of `sizes` elements, lie one
-// behind the other in `states`; nothing for metrics whose states are not there yet. A metric with a
-// value for each class or threshold is named "name_0", "name_1" and so on.
+// Returns the names and values of resolved metrics. Their states, of `sizes` elements each, are
+// concatenated in `states`; metrics whose states are missing are left out. A metric with several
+// values has the names "name_0", "name_1" and so on.
 std::vector<std::pair<std::string, double>> NamedMetrics(absl::Span<const MetricSpec> metrics,
                                                          absl::Span<const int64_t> sizes,
                                                          MetricState states);
 
-// The rows of the families, for the table.
+// Return the rows of one family.
 std::vector<MetricRow> MeanMetrics();
 std::vector<MetricRow> AccuracyMetrics();
 std::vector<MetricRow> ConfusionMetrics();

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kClassesMax = 4096;  // a matrix of this many classes has 128 MiB
 
-// Returns whether weights are cut to whole numbers: Keras 3 counts in integers unless `dtype` says
-// otherwise.
+// Returns whether weights are cut to whole numbers: Keras 3 counts in integers, unless `dtype` is a
+// float type.
 bool CountsWhole(const MetricSpec& spec) {
   if (spec.config.IsNull("dtype")) return spec.keras >= 3;
   return spec.config.Text("dtype").rfind("int", 0) == 0;
@@ -29,15 +29,15 @@ std::string AddMatrix(const MetricSite& site, std::string truth, std::string pre
   truth = n.Flat(truth);
   prediction = n.Flat(prediction);
   const auto& config = site.config();
-  if (!config.IsNull("ignore_class")) {
+  if (config.Has("ignore_class") && !config.IsNull("ignore_class")) {
     const std::string ignored = n.Equal(truth, n.Int(config.Whole("ignore_class")));
     const std::string zero = n.Int(0);
     truth = n.Where(ignored, zero, truth);
     prediction = n.Where(ignored, zero, prediction);
     weight = n.Where(ignored, n.Double(0), weight);
   }
-  // A negative index would count from the end, so a negative class becomes one that is too large,
-  // which is an error.
+  // A negative class number is replaced by one that is too large, so that it is an error. As an
+  // index it would count from the end.
   const auto checked = [&](const std::string& ids) {
     const std::string is_negative = n.Op("Less", {ids, n.Int(0)});
     return n.Unsqueeze(n.Where(is_negative, n.Int(classes), ids), 1);
@@ -48,7 +48,8 @@ std::string AddMatrix(const MetricSite& site, std::string truth, std::string pre
       n.Op("ScatterND", {n.Constant(none), places, weight}, {StringAttribute("reduction", "add")}));
 }
 
-// Returns class numbers: those of the data, or the largest score's along the axis.
+// Returns class numbers: `x` itself if it has class numbers, else the class with the largest score
+// along the axis.
 std::string ClassesOf(FormulaNodes& n, const std::string& x, bool is_sparse, int64_t axis) {
   return is_sparse ? n.Cast(x, DType::kInt64) : n.LargestIndex(x, axis);
 }
@@ -56,12 +57,13 @@ std::string ClassesOf(FormulaNodes& n, const std::string& x, bool is_sparse, int
 std::string AddOverlap(const MetricSite& site) {
   const ClassConfig& config = site.config();
   FormulaNodes& n = site.nodes;
-  const bool sparse_true = config.Flag("sparse_y_true");
+  // The labels of the one-hot classes are never class numbers.
+  const bool sparse_true = config.Has("sparse_y_true") && config.Flag("sparse_y_true");
   const bool sparse_pred = config.Flag("sparse_y_pred");
   const int64_t axis = config.Whole("axis");
   const std::string truth = ClassesOf(n, site.y_true(), sparse_true, axis);
   const std::string prediction = ClassesOf(n, site.y_pred(), sparse_pred, axis);
-  // The weights have the shape of what has class numbers.
+  // The weights are spread to the shape of the class numbers.
   NodeValue shape = {prediction, site.in.y_pred.dims, DType::kInt64};
   if (!sparse_pred) shape.dims = DimsWithout(site.in.y_pred, {axis});
   return AddMatrix(site, truth, prediction, shape, config.Whole("num_classes"));
@@ -76,7 +78,7 @@ std::string AddBinaryOverlap(const MetricSite& site) {
   return AddMatrix(site, n.Cast(site.y_true(), DType::kInt64), prediction.name, prediction, 2);
 }
 
-// Returns the mean over the classes `ids` that occur.
+// Returns the mean over those classes of `ids` that occur.
 double MeanOverlap(MetricState matrix, const std::vector<int64_t>& ids) {
   size_t classes = 0;
   while (classes * classes < matrix.size()) ++classes;
@@ -147,7 +149,7 @@ ConfigKey DtypeKey() {
   return OptionalChoiceKey("dtype", {"float32", "float64", "int32", "int64", "int"});
 }
 
-// Makes a row of classes that the config counts.
+// Makes a row of a metric with the number of classes in its config.
 MetricRow OverlapRow(const std::string& class_name, const std::string& name, bool of_targets,
                      bool is_one_hot) {
   MetricRow row;
@@ -156,10 +158,10 @@ MetricRow OverlapRow(const std::string& class_name, const std::string& name, boo
   row.labels = LabelKind::kAny;
   row.keys = {OptionalWholeKey("num_classes", {.min = 1, .max = kClassesMax}),
               OptionalWholeKey("ignore_class", {.min = -1e9, .max = 1e9}),
-              FlagKey("sparse_y_pred", !is_one_hot),
-              FlagKey("sparse_y_true", !is_one_hot),
-              WholeKey("axis", -1, {.min = -8, .max = 8}),
-              DtypeKey()};
+              FlagKey("sparse_y_pred", !is_one_hot)};
+  if (!is_one_hot) row.keys.push_back(FlagKey("sparse_y_true", true));
+  row.keys.push_back(WholeKey("axis", -1, {.min = -8, .max = 8}));
+  row.keys.push_back(DtypeKey());
   if (of_targets) {
     row.keys.push_back(OptionalWholesKey("target_class_ids", {.min = 0, .max = kClassesMax}));
   }
@@ -182,8 +184,7 @@ std::vector<MetricRow> OverlapMetrics() {
   binary.names = {"binary_io_u"};
   binary.labels = LabelKind::kLikeOutput;
   binary.keys = {OptionalWholesKey("target_class_ids", {.min = 0, .max = kClassesMax}),
-                 NumberKey("threshold", 0.5, {.min = 0, .max = 1}),
-                 OptionalWholeKey("ignore_class", {.min = -1e9, .max = 1e9}), DtypeKey()};
+                 NumberKey("threshold", 0.5, {.min = 0, .max = 1}), DtypeKey()};
   binary.add = AddBinaryOverlap;
   binary.value = BinaryOverlap;
   binary.size = BinaryMatrixSize;

@@ -21,8 +21,9 @@ bool HasKey(const MetricRow& row, absl::string_view key) {
 }
 
 // Returns the function of a MeanMetricWrapper, as which Keras 2 writes a metric that compile() was
-// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}.
-// Returns the name of any other class as it is.
+// given by a name: {"class_name": "MeanMetricWrapper", "config": {"fn": "binary_accuracy"}}. Keras
+// 3 writes one that was made of a function and its arguments. Returns the name of any other class
+// as it is.
 std::string NameIn(const ClassForm& form) {
   const bool is_wrapper = form.class_name == "MeanMetricWrapper" && form.config != nullptr &&
                           form.config->is_object() && form.config->contains("fn");
@@ -52,23 +53,24 @@ void ReadFields(ObjectReader& config, const MetricRow& row, int keras, MetricSpe
   std::string function = row.names.front();
   if (config.recording()) {
     if (spec.keras == 2) config.String("fn", &function);
-  } else if (config.Find("fn") != nullptr) {
-    config.String("fn", &function);
+  } else if (const json* const given = config.Find("fn")) {
+    config.Function("fn", &function);
     if (std::find(row.names.begin(), row.names.end(), function) == row.names.end()) {
       config.AddError("fn",
                       absl::StrCat("is ", JsonExcerpt(function), ", which is not the function of ",
                                    row.class_name, "; leave it out"));
     }
-    // Keras 2 writes the function, so its formula counts.
-    if (keras == 0) spec.keras = 2;
+    // Keras 2 writes the function's name, so its formula counts; Keras 3 writes a class form.
+    if (keras == 0 && given->is_string()) spec.keras = 2;
   }
   ReadConfigKeys(config, row.keys, spec.config);
   if (!HasKey(row, "dtype")) config.OnlyNeutral("dtype", "float32");
   config.Finish();
 }
 
-// Returns the name under which a metric is reported that the file gives by a name alone: as in
-// Keras, "mae" stays "mae". The name of a class, "AUC", stays in Keras 3 and is "auc" in Keras 2.
+// Returns the name under which a metric is reported that the file gives as a name only. As in
+// Keras, "mae" stays "mae"; the name of a class, "AUC", stays in Keras 3 and becomes "auc" in Keras
+// 2.
 std::string NameOf(const MetricRow& row, const std::string& given, int keras) {
   const bool is_name = std::find(row.names.begin(), row.names.end(), given) != row.names.end();
   return is_name || keras >= 3 ? given : row.names.front();
@@ -97,7 +99,7 @@ ordered_json ToJson(const MetricSpec& metric, JsonErrors& errors) {
   const bool is_default = metric.config == ClassConfig::Default(row.keys) &&
                           metric.keras == kKerasOtherwise &&
                           FindMetricFunction(metric.name) == &row;
-  // The name alone is enough for a metric with Keras's defaults.
+  // A metric with Keras's defaults is written as its name.
   if (is_default) return metric.name;
   ordered_json form;
   const ClassForm recorded{{"", errors, nullptr, &form}, row.class_name, nullptr, ""};

@@ -13,9 +13,9 @@
 namespace cohort {
 
 // Reads one metric, or a list of metrics, and appends them to `metrics`. `keras` is the version of
-// the file, or 0 if the file does not say it (read_loss.h says what counts then). `weighted` says
-// whether weights of examples count. `taken` has the names that no metric may have, and gets the
-// names of these.
+// the file, or 0 if the file does not say it (ReadLoss). `weighted` says whether weights of
+// examples count. `taken` has names that no metric may have; the names of the new metrics are added
+// to it.
 struct MetricListOptions {
   int keras = 0;
   bool weighted = false;
@@ -24,7 +24,7 @@ struct MetricListOptions {
 void ReadMetrics(const JsonPlace& place, const MetricListOptions& options,
                  std::vector<MetricSpec>& metrics);
 
-// Records the metrics of the list whose member `weighted` is as in `options`.
+// Records those of the metrics whose member `weighted` has this value.
 void RecordMetrics(const JsonPlace& place, bool weighted, const std::vector<MetricSpec>& metrics);
 
 }  // namespace cohort

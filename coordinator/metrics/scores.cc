@@ -9,24 +9,25 @@
 namespace cohort {
 namespace {
 
-// Adds sum(w x) over the examples, for each class; all are float64, and x is [N,C].
+// Adds sum(w x) over the examples for each class; x is float64 [N,C].
 std::string SumOfClasses(FormulaNodes& n, const std::string& x, const std::string& weight) {
   return n.Sum(n.Mul(x, weight), {0});
 }
 
-// Returns the predictions that count as positive, as a bool.
+// Returns which predictions count as positive, as bools.
 std::string PositiveOf(const MetricSite& site) {
   FormulaNodes& n = site.nodes;
   if (!site.config().IsNull("threshold")) {
     return n.Greater(site.y_pred(), n.Number(site.config().Number("threshold")));
   }
-  // Without a threshold all that equal the row's maximum count, unless they are 0.
+  // Without a threshold, the largest scores of a row are positive, unless they are 0.
   const std::string is_best =
       n.Op("GreaterOrEqual", {site.y_pred(), n.LargestKept(site.y_pred(), {-1})});
   return n.And(is_best, n.Greater(n.Abs(site.y_pred()), n.Number(1e-9)));
 }
 
-// The state has true positives, false positives, false negatives and labels, each for all classes.
+// Adds the state: true positives, false positives, false negatives and labels, each a list over the
+// classes.
 std::string AddFScore(const MetricSite& site) {
   FormulaNodes& n = site.nodes;
   const std::string weight = SpreadWeight(site.weight, site.in.y_pred, n);
@@ -83,8 +84,8 @@ std::string CheckMatrix(const ClassConfig&, const NodeValue& output) {
   return absl::StrCat("needs an output [N,classes], but the model's has rank ", output.rank());
 }
 
-// The state has sum(w y), sum(w y y), sum(w (y - p)^2) and sum(w), each for all classes, and the
-// number of labels.
+// Adds the state: sum(w y), sum(w y y), sum(w (y - p)^2) and sum(w), each a list over the classes,
+// and then the number of labels.
 std::string AddDetermination(const MetricSite& site) {
   FormulaNodes& n = site.nodes;
   const std::string weight = SpreadWeight(site.weight, site.in.y_pred, n);
@@ -97,8 +98,8 @@ std::string AddDetermination(const MetricSite& site) {
       0);
 }
 
-// Returns the score corrected for the number of regressors, which is no correction if there are as
-// many of them as examples.
+// Returns the score corrected for the number of regressors. With as many regressors as examples,
+// the score stays unchanged.
 double Adjusted(double score, double regressors, double samples) {
   if (regressors == 0 || regressors >= samples - 1) return score;
   return 1 - (1 - score) * (samples - 1) / (samples - regressors - 1);

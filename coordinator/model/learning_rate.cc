@@ -23,7 +23,7 @@ double Decays(const ScheduleSpec& schedule, double step) {
 
 double Piecewise(const ScheduleSpec& schedule, double step) {
   size_t piece = 0;
-  // A step that equals a boundary has the rate that holds before the boundary, as in Keras.
+  // At a step that equals a boundary, the rate before the boundary still holds, as in Keras.
   while (piece < schedule.boundaries.size() && step > schedule.boundaries[piece]) ++piece;
   return piece < schedule.values.size() ? schedule.values[piece] : 0;
 }
@@ -69,7 +69,7 @@ double CosineRestarts(const ScheduleSpec& schedule, double step) {
   const double t = Get(schedule, "t_mul");
   const double alpha = Get(schedule, "alpha");
   const double periods = step / Get(schedule, "first_decay_steps");
-  // The inverse of PeriodsUntil: the number of periods whose lengths sum up to `periods`.
+  // The inverse of PeriodsUntil: the number of periods whose lengths add up to `periods`.
   double restarts = t == 1 ? periods : std::log1p(periods * (t - 1)) / std::log(t);
   restarts = std::floor(restarts);
   // The logarithm may be rounded to the wrong side of a whole number, so the number of restarts is

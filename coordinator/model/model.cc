@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 #include "coordinator/network/calls.h"
-#include "coordinator/network/penalty.h"
 
 namespace cohort {
 namespace {
@@ -44,9 +44,9 @@ bool IsInteger(DType dtype) {
          dtype == DType::kInt64 || dtype == DType::kBool;
 }
 
-// Checks the type that an InputLayer declares. Keras casts the data to this type. Here nothing is
-// cast, so the cast must not change any value: the declared type may be float32, in which layers
-// compute, float64, or a wider integer type.
+// Checks the type that an InputLayer declares. Keras would cast the data to this type. Cohort does
+// not cast, so the declared type must be one to which a cast changes no value: float32, in which
+// layers compute, float64, or a wider integer type.
 absl::Status CheckDeclaredType(const std::string& layer, DType declared, DType data) {
   if (declared == data || declared == DType::kFloat32 || declared == DType::kFloat64) {
     return absl::OkStatus();
@@ -93,8 +93,8 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
   model.spec_ = spec;
   RETURN_IF_ERROR(model.TakeColumns(batch));
   RETURN_IF_ERROR(model.Plan(seed));
-  // Declared types are checked after the layers, because a layer's error about its ids says more
-  // than an error about the declared type.
+  // Declared types are checked after the layers, because the error of a layer that looks up ids
+  // says more.
   for (size_t i = 0; i < model.columns_.size(); ++i) {
     const LayerSpec* const input = model.InputLayerOf(i);
     if (input == nullptr) continue;
@@ -164,7 +164,7 @@ absl::StatusOr<uint32_t> Model::FindLabels(const std::string& column, size_t pos
 }
 
 std::string Model::LabelsName(const std::string& output) const {
-  // No layer has a colon in its name.
+  // The name cannot be that of a column, because no layer has a colon in its name.
   return output.empty() ? labels_name_ : absl::StrCat(labels_name_, ":", output);
 }
 
@@ -258,7 +258,7 @@ NodeValue Model::AddSampleWeight(const std::string& suffix, uint32_t component, 
                                  proto::Program& program) const {
   const proto::ComponentSpec& weights = batch_.components(static_cast<int>(component));
   std::string name = "sample_weight";
-  // An input of the model may have this name.
+  // If an input of the model has this name, a colon makes another one.
   for (const Column& column : columns_) {
     if (column.name == name) name = "sample_weight:";
   }

@@ -39,7 +39,7 @@ class Model {
   const std::vector<VariableSpec>& variables() const { return variables_; }
   // Returns the types of the outputs.
   const std::vector<TensorType>& outputs() const { return outputs_; }
-  // Returns the components of the batch that the inputs read.
+  // Returns the numbers of the components of the batch that are inputs of the model.
   std::vector<uint32_t> components() const;
   // Returns the component that has labels: the column of this name, or, of data without named
   // columns, component number `position` behind those of the inputs. Errors: INVALID_ARGUMENT if

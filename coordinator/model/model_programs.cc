@@ -99,11 +99,11 @@ struct Parts {
   const std::vector<ScoredOutput>& outputs;
 };
 
-// The weights of examples of the data that a graph has, by their component.
+// The weights of examples that are inputs of a graph, by their component of the batch.
 using DataWeights = std::map<uint32_t, NodeValue>;
 
-// Returns the weights of the output's examples in the data as float32, or nothing if it has none.
-// Several outputs may have the same ones.
+// Returns the weights of the output's examples as the data give them, as float32; absent if the job
+// names none. Several outputs may share a component.
 NodeValue AddDataWeight(const Parts& parts, const ScoredOutput& output, DataWeights& known,
                         FormulaNodes& nodes, proto::Program& program) {
   if (!output.sample_weight.has_value()) return {};
@@ -117,7 +117,7 @@ NodeValue AddDataWeight(const Parts& parts, const ScoredOutput& output, DataWeig
   return known[component] = weight;
 }
 
-// Adds the weights of the examples: those of the data, and in training those of the classes.
+// Adds the weights of the examples: those of the data and, in training, those of the classes.
 ExampleWeights AddWeights(const Parts& parts, const ScoredOutput& output, const NodeValue& of_data,
                           const NodeValue& labels, FormulaNodes& nodes) {
   ExampleWeights weights;
@@ -185,8 +185,9 @@ void AddPenalties(const std::vector<std::string>& penalties, StepGraph& step, Gr
   if (!step.mean_loss.empty()) step.mean_loss = graph.Op("Add", {step.mean_loss, penalty});
 }
 
-// Returns the mask of an output, in which losses and metrics count: one bool for each entry but for
-// those along the last axis, over which a loss is one number. Without a mask, returns no value.
+// Returns the mask of an output, one bool for each entry along all axes but the last, over which a
+// loss is one number. Losses and metrics count only where the mask is true. Without a mask, returns
+// an absent value.
 NodeValue MaskOf(const LayerValue& value, const Shape& example) {
   if (value.mask.empty()) return {};
   std::vector<int64_t> dims = {-1};
@@ -237,7 +238,7 @@ void JoinLosses(const std::vector<StepLoss>& losses, FormulaNodes& nodes, StepGr
   nodes.graph().SetNamePrefix("loss/");
   for (const StepLoss& loss : losses) {
     if (loss.mean.empty() || means.size() == 1) continue;
-    // The state of a mean (MeanOfState).
+    // The sum of the losses and their number are the state of a mean (MeanOfState).
     states.push_back(nodes.Join({nodes.Unsqueeze(nodes.ToDouble(loss.unweighted_sum), 0),
                                  nodes.Unsqueeze(nodes.ToDouble(loss.examples), 0)},
                                 0));
@@ -382,7 +383,7 @@ absl::StatusOr<proto::Program> BuildPredict(const Model& model) {
 }
 
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch) {
-  // data.labels may name what the model reads as well.
+  // A batch of one component has no labels, unless data.labels names the model's input.
   if (batch.components_size() < 2 && job.data.labels.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("training data has ", batch.components_size(),

@@ -46,8 +46,8 @@ struct ModelPrograms {
   std::vector<int64_t> metric_sizes;  // the number of elements of each metric's state
   // The names of the values that train_step and eval_step fetch: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
-  // The update rule of every trainable variable that has none of its own, without the sparse mode,
-  // which each variable has itself.
+  // The update rule of every trainable variable that has no rule of its own. The sparse mode is
+  // left out, because each variable has its own.
   proto::UpdateRule update_rule;
   // The transforms that data sets apply to labels after the job's pipeline, if losses take classes.
   // Integer labels [N] are checked and stay unchanged.

@@ -46,8 +46,8 @@ bool HasPart(const std::string& name, const std::vector<std::string>& parts) {
                      [&](const std::string& part) { return absl::StrContains(name, part); });
 }
 
-// Returns whether Muon orthogonalises the updates of this variable. It leaves all that is no
-// matrix, embeddings and excluded layers to AdamW.
+// Returns whether Muon orthogonalizes the updates of this variable. All variables that are not
+// matrices, embeddings and excluded layers are updated as by AdamW.
 bool IsMuonMatrix(const OptimizerSpec& muon, const VariableSpec& variable) {
   if (variable.shape.rank() != 2 || HasPart(variable.name, muon.exclude_layers)) return false;
   const bool is_embedding = absl::StrContains(absl::AsciiStrToLower(variable.name), "embedding");
@@ -125,7 +125,8 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
                        " computes with the whole variable; take another ",
                        by_constraint ? "constraint" : "optimizer"));
     }
-    // A sweeping rule changes every row in each step, and a dynamic table has no list of all rows.
+    // A rule that changes every row in each step does not suit a dynamic table, which has no list
+    // of all rows.
     if (!variable.dynamic.has_value() || !described->sweeps) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         context,

@@ -28,7 +28,8 @@ absl::Status CheckSampleWeight(uint32_t component, const proto::ElementSpec& bat
       ", which does not have one number for each example; name a component [N] or [N,1]"));
 }
 
-// Returns the scored outputs without what depends on the labels' types in the data sets.
+// Returns the scored outputs, without the members that depend on the labels' types in the data
+// sets.
 absl::StatusOr<std::vector<ScoredOutput>> PairWithLabels(const JobSpec& job, const Model& model,
                                                          const proto::ElementSpec& batch) {
   ASSIGN_OR_RETURN(const std::vector<LabelComponent> labels, FindLabels(job, model));
@@ -56,8 +57,8 @@ absl::StatusOr<std::vector<ScoredOutput>> PairWithLabels(const JobSpec& job, con
   return scored;
 }
 
-// Returns the components that are read as class numbers and as nothing else, each with the number
-// of classes. Of outputs that read the same labels, the one with the fewest classes counts.
+// Returns the components that are read as class numbers only, each with its number of classes. If
+// several outputs read the same labels, the smallest number of classes counts.
 std::map<uint32_t, int64_t> ClassComponents(const std::vector<ScoredOutput>& outputs,
                                             const Model& model) {
   std::map<uint32_t, int64_t> classes;
@@ -66,7 +67,7 @@ std::map<uint32_t, int64_t> ClassComponents(const std::vector<ScoredOutput>& out
     const auto [found, is_new] = classes.emplace(output.labels, output.shape.dim(0));
     if (!is_new) found->second = std::min(found->second, output.shape.dim(0));
   }
-  // Data sets must not change what the model reads, nor weights.
+  // Neither inputs of the model nor weights may be changed by a transform.
   for (const uint32_t component : model.components()) classes.erase(component);
   for (const ScoredOutput& output : outputs) {
     if (output.sample_weight.has_value()) classes.erase(*output.sample_weight);
@@ -74,7 +75,7 @@ std::map<uint32_t, int64_t> ClassComponents(const std::vector<ScoredOutput>& out
   return classes;
 }
 
-// Resolves the metrics beside the labels as the data sets give them.
+// Resolves the metrics of an output for the labels that the data sets give.
 void ResolveMetrics(ScoredOutput& output) {
   output.metrics = ResolvedMetrics(output.spec, ValueOf("", output.labels_type), output.shape);
   output.metric_sizes = StateSizes(output.metrics, output.shape);

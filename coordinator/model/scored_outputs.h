@@ -18,7 +18,7 @@
 
 namespace cohort {
 
-// An output of the model with what it is compared with.
+// An output of the model that a step compares with labels.
 struct ScoredOutput {
   OutputSpec spec;
   size_t number = 0;  // position among the model's outputs
@@ -26,17 +26,17 @@ struct ScoredOutput {
   std::string name;
   Shape shape;                            // shape of one example
   uint32_t labels = 0;                    // the component that has the labels
-  proto::ComponentSpec labels_type;       // type of that component in the data sets
+  proto::ComponentSpec labels_type;       // the type of the labels in the data sets
   std::optional<uint32_t> sample_weight;  // the component that has the examples' weights
-  std::vector<MetricSpec> metrics;        // resolved, under the names that are reported
+  std::vector<MetricSpec> metrics;        // resolved metrics under the names that are reported
   std::vector<int64_t> metric_sizes;      // the number of elements of each metric's state
 };
 
-// All scored outputs of a model, and what data sets have to do for them.
+// All scored outputs of a model, and the transforms of labels that they need.
 struct ScoredOutputs {
   std::vector<ScoredOutput> outputs;  // in the model's order; at least one has a loss
-  // What data sets do to labels, after the job's pipeline: those that are class numbers are checked
-  // and become int64.
+  // Transforms that data sets apply to labels after the job's pipeline: labels that are class
+  // numbers are checked and converted to int64.
   std::vector<proto::DatasetTransform> transforms;
 };
 
@@ -46,7 +46,7 @@ struct LabelComponent {
   uint32_t component = 0;
 };
 
-// Returns the labels of each scored output, of which the batch may lack those behind its end.
+// Returns the labels of each scored output. Components past the end of the batch are returned, too.
 // Errors: INVALID_ARGUMENT for a column that the data do not have.
 absl::StatusOr<std::vector<LabelComponent>> FindLabels(const JobSpec& job, const Model& model);
 

@@ -5,8 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "coordinator/layers/nodes.h"
-#include "coordinator/network/penalty.h"
+#include "coordinator/layers/penalty.h"
 
 namespace cohort {
 namespace {
@@ -15,7 +14,7 @@ std::string PathOf(const CallSettings& outer, const std::string& name) {
   return outer.layer.empty() ? name : absl::StrCat(outer.layer, "/", name);
 }
 
-// Returns what a call is beside its tensors.
+// Returns the settings of a call, from the layer, the call and the call of the model around it.
 CallSettings SettingsOf(const ModelSpec& model, const LayerCall& call, const CallSettings& outer) {
   const LayerSpec& layer = model.layers[call.layer];
   CallSettings settings{.layer = PathOf(outer, layer.name), .position = outer.position};
@@ -29,7 +28,7 @@ bool IsMask(const CallInput& input) {
   return input.argument == "mask" || absl::StartsWith(input.argument, "mask.");
 }
 
-// Returns the number of the input whose mask a tensor is.
+// Returns the number of the input that the given mask belongs to.
 size_t MaskedInput(const CallInput& mask) {
   size_t number = 0;
   const bool is_one_of_list = absl::StartsWith(mask.argument, "mask.");
@@ -91,8 +90,8 @@ absl::StatusOr<std::vector<TensorType>> PlanLayer(const LayerSpec& layer, const 
   std::vector<TensorType> inputs;
   CallSettings without_masks = settings;
   for (size_t i = 0; i < types.size(); ++i) {
-    // Lookups and nested models say themselves what they read; every other layer computes with the
-    // values of its inputs.
+    // Notes the columns whose values the call reads. Lookups and nested models note theirs
+    // themselves.
     const LayerKind kind = layer.type->kind;
     if (types[i].column >= 0 && kind != LayerKind::kLookup && kind != LayerKind::kModel) {
       plan.UseColumn(types[i].column);
@@ -113,7 +112,8 @@ absl::StatusOr<std::vector<TensorType>> PlanLayer(const LayerSpec& layer, const 
   return outputs;
 }
 
-// Returns the inputs of a call without its masks, which the inputs then have.
+// Returns the inputs of a call. Inputs that are masks are removed, and become the masks of other
+// inputs.
 std::vector<LayerValue> WithMasks(const LayerCall& call, const CallTensors<LayerValue>& tensors,
                                   CallSettings& settings) {
   std::vector<LayerValue> inputs;
@@ -130,35 +130,21 @@ std::vector<LayerValue> WithMasks(const LayerCall& call, const CallTensors<Layer
   return inputs;
 }
 
-// Adds what the output of a layer adds to the loss.
-void AddActivityPenalty(const LayerSpec& layer, const LayerValue& output, LayerTarget& target) {
-  if (layer.activity.is_none() || target.mode == ModelMode::kPrediction) return;
-  const Nodes nodes(target.graph);
-  const Shape& shape = output.type.shape;
-  std::string penalty = AddPenalty(layer.activity, output.value, shape, nodes);
-  if (layer.activity_per_example) {
-    const std::string size = nodes.Cast(nodes.Op("Size", {output.value}), DType::kFloat32);
-    const auto elements = static_cast<double>(shape.num_elements());
-    penalty = nodes.Div(penalty, nodes.Div(size, nodes.Number(elements)));
-  }
-  target.penalties.push_back(penalty);
-}
-
 std::vector<LayerValue> BuildLayer(const LayerSpec& layer, const CallSettings& settings,
                                    const std::vector<LayerValue>& inputs, LayerTarget& target) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const LayerValue& input : inputs) types.push_back(input.type);
   LayerPlan unused(/*seed=*/0);
-  // The types were accepted when the model was planned.
+  // Plan cannot fail here, because these types were accepted when the model was planned.
   const std::vector<TensorType> outputs = *layer.layer->Plan({settings, types}, unused);
-  std::vector<LayerValue> values = layer.layer->Build({settings, inputs, outputs}, target);
+  std::vector<LayerValue> values = layer.Build({settings, inputs, outputs}, target);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].type = outputs[i];
     if (layer.type->masks == MaskRule::kPass) values[i].mask = inputs[0].mask;
     if (layer.type->masks == MaskRule::kStop) values[i].mask.clear();
   }
-  AddActivityPenalty(layer, values[0], target);
+  AddActivityPenalties({layer.activity, layer.activity_per_example}, values, target);
   return values;
 }
 
@@ -213,7 +199,7 @@ std::vector<LayerValue> BuildCalls(const ModelSpec& model, const CallSettings& o
       tensors.Set(i, {tensors.InputOf(i)});
       continue;
     }
-    // A call with `training` computes as it says in every program.
+    // A call with `training` true or false computes in that mode in every program.
     LayerTarget called = target;
     if (call.training) {
       const ModelMode otherwise =

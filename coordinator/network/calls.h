@@ -1,7 +1,7 @@
 #pragma once
 
-// Plans and builds the calls of a model: a whole model, or one that is a layer of another
-// (coordinator/layers/layer.h says what the two passes are).
+// The two passes over the calls of a model, planning and building (coordinator/layers/layer.h). The
+// model may be a layer of another model.
 
 #include <vector>
 

@@ -23,7 +23,7 @@ struct UnresolvedCall {
   size_t layer = 0;
   int64_t node = 0;
   std::vector<TensorName> inputs = {};
-  LayerCall call = {};  // all but the inputs' tensors
+  LayerCall call = {};  // the call, without its inputs' tensors
 };
 
 // Inputs or outputs of the model. Names are empty unless the model has a dict of them.
@@ -40,7 +40,7 @@ class FunctionalReader {
       : context_(context), model_(model), errors_(errors) {}
 
   void AddLayer(const json& value, const std::string& path) {
-    // The keys beside the class form are taken out, so that ReadLayer knows all that are left.
+    // Keys beside the class form are removed, so that ReadLayer does not report them as unknown.
     json form = value;
     const json name = Take(form, "name");
     const json nodes = Take(form, "inbound_nodes");
@@ -135,8 +135,8 @@ class FunctionalReader {
     return read;
   }
 
-  // Returns whether Keras 3 wrote the node. A Keras 2 that writes modules too is told apart by the
-  // form of the node.
+  // Returns whether Keras 3 wrote the node. Modules do not tell, because late versions of Keras 2
+  // write them too; the form of the node does.
   bool IsKeras3(const InboundNode& node, bool has_module) const {
     if (context_.version_is_known) return !context_.keras.IsKeras2();
     return has_module && node.is_object;
@@ -161,8 +161,8 @@ class FunctionalReader {
         errors_.Add(path, "calls one operation with different arguments");
         continue;
       }
-      // Keras 3 writes `training` false for each Dropout, even if the user did not ask for it, and
-      // its fit ignores the value; so what a file of Keras 3 says is ignored too.
+      // A `training` in a file of Keras 3 is ignored: Keras 3 writes false for each Dropout, even
+      // if the user did not ask for it, and its fit() overrides the value.
       if (!IsKeras3(node, has_module)) call.call.training = node.training;
       call.call.flags = node.flags;
       if (!node.is_plain) call.call.arguments = node.form;
@@ -198,8 +198,8 @@ class FunctionalReader {
     return known;
   }
 
-  // Keras 2 counts the call that builds a nested model as node 0 and does not list it, so
-  // references to the listed calls begin at 1.
+  // Numbers the calls of a nested model from 0. Keras 2 counts the call that builds the nested
+  // model as node 0 and does not list it, so references begin at 1.
   void NumberNodesFromZero() {
     if (!context_.version_is_known || !context_.keras.IsKeras2()) return;
     std::map<std::string, bool> has_zero;
@@ -290,8 +290,8 @@ class FunctionalReader {
     model_.calls.push_back(std::move(resolved));
   }
 
-  // Returns whether the model has the use of a layer that the tensor names; reports an error if
-  // not.
+  // Returns whether the model has the layer, the node and the output that the tensor's name says;
+  // reports an error if not.
   bool Exists(const TensorName& tensor) {
     const auto layer = by_name_.find(tensor.layer);
     if (layer == by_name_.end()) {
@@ -370,7 +370,7 @@ void ReadFunctional(ObjectReader& config, const LayerContext& context, ModelSpec
   for (size_t i = 0; i < layers->size(); ++i) {
     reader.AddLayer((*layers)[i], JoinKeys(path, absl::StrCat(i)));
   }
-  // Connecting would only repeat errors of layers that could not be read.
+  // If a layer could not be read, connecting the layers would only repeat its errors.
   if (errors.size() > errors_before) return;
   reader.Connect(*inputs, JoinKeys(config.path(), "input_layers"), *outputs,
                  JoinKeys(config.path(), "output_layers"));

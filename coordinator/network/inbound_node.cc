@@ -76,7 +76,7 @@ class NodeReader {
     return std::nullopt;
   }
 
-  // Adds a tensor and returns what stands for it in the form.
+  // Adds an input of the call. Returns the JSON that stands for it in `form`, {"tensor": i}.
   json Tensor(const json& name, const std::string& argument, const std::string& path) {
     std::optional<TensorName> tensor = ReadTensorName(name, path, errors_);
     if (!tensor || node_.tensors.size() == kTensorsMax) {
@@ -88,7 +88,8 @@ class NodeReader {
     return {{"tensor", node_.tensors.size() - 1}};
   }
 
-  // Returns the form of an argument. `takes_lists`: [layer, node, tensor] is a tensor.
+  // Returns the JSON of an argument in `form`. If `takes_lists` is set, [layer, node, tensor] is a
+  // tensor.
   json Argument(const json& value, const std::string& argument, const std::string& path,
                 bool takes_lists) {
     if (takes_lists && IsTensorList(value)) return Tensor(value, argument, path);
@@ -140,7 +141,7 @@ class NodeReader {
         }
         continue;
       }
-      // These values are what a call without the argument does.
+      // null and false are left out, because a call without the argument does the same.
       if (value.is_null() || value == false || item.key() == "name") continue;
       const size_t before = node_.tensors.size();
       named[item.key()] = Argument(value, item.key(), value_path, takes_lists);

@@ -1,10 +1,10 @@
 #pragma once
 
-// What a call of a layer is given, as the releases of Keras write it in `inbound_nodes`.
+// The inputs of a layer's call, as the releases of Keras write them in `inbound_nodes`.
 //
-// Keras 2 writes a node as a list of tensors [layer, node, tensor, kwargs]; a node of an operation
-// is such a tensor itself, one level less. Further tensors are in kwargs, as [layer, node, tensor].
-// Keras 3 writes {"args": [...], "kwargs": {...}} with tensors as objects anywhere inside.
+// Keras 2 writes a node as a list of tensors [layer, node, tensor, kwargs]; the node of an
+// operation is one such tensor without the list. Further tensors are in kwargs, as [layer, node,
+// tensor]. Keras 3 writes {"args": [...], "kwargs": {...}} with tensors as objects at any depth.
 
 #include <optional>
 #include <string>
@@ -28,11 +28,11 @@ struct InboundNode {
   std::vector<TensorName> tensors;
   std::vector<std::string> arguments;  // for each tensor: CallInput::argument
   std::optional<bool> training;
-  std::vector<std::string> flags;      // arguments that are true
+  std::vector<std::string> flags;      // names of the arguments that are true
   std::vector<std::string> constants;  // names of the other arguments that are not tensors
-  std::string form;                    // LayerCall::arguments, also of a plain node
+  std::string form;                    // LayerCall::arguments, set for a plain node, too
   bool is_plain = true;                // only the first argument is given
-  bool is_object = false;              // true: written as Keras 3 does
+  bool is_object = false;              // true: the node has Keras 3's form
 };
 
 // Reads [layer, node, tensor]; Keras 2's inbound nodes have a fourth entry, which the caller reads.

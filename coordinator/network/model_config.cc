@@ -28,7 +28,8 @@ bool MayAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
 }
 
 // Takes the shape that a layer declares for its input. tf.keras 2 writes this shape twice: in an
-// InputLayer, which counts, and in the layer after it, where an Embedding leaves lengths open.
+// InputLayer, whose shape counts, and in the layer after it, where an Embedding leaves lengths
+// open.
 void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErrors& errors,
                     std::vector<LayerSpec>& layers) {
   if (layers.empty()) {
@@ -125,10 +126,10 @@ void ReadLayerList(const json& layers, const std::string& path, JsonErrors& erro
   for (size_t i = 0; i < layers.size(); ++i) {
     AppendLayer(layers[i], JoinKeys(path, absl::StrCat(i)), errors, context, model.layers);
   }
-  // Only an InputLayer that no layer of the file stands for makes more layers than the file has.
+  // If the model has one layer more than the file, AppendLayer has added an InputLayer.
   model.file_form.implies_input = model.layers.size() > layers.size();
   NameLayers(path, errors, model.layers);
-  // A chain of what could be read would not be the model.
+  // After an error the layers are not connected, because some may be missing.
   if (errors.size() == errors_before) Chain(model);
 }
 

@@ -16,11 +16,11 @@ namespace cohort {
 inline constexpr size_t kLayersMax = 1000;
 inline constexpr size_t kCallsMax = 10000;
 
-// Reads the config of a model; `functional` says of which class. The model's name and version have
-// been read.
+// Reads the config of a Functional model (`functional`) or of a Sequential model. The model's name
+// and version must have been read.
 void ReadModelConfig(ObjectReader& config, bool functional, const LayerContext& context,
                      ModelSpec& model);
-// The same for a list of layers, which was the config of a Sequential model before Keras 2.2.3.
+// Reads a list of layers, which was the config of a Sequential model before Keras 2.2.3.
 void ReadLayerList(const nlohmann::json& layers, const std::string& path, JsonErrors& errors,
                    const LayerContext& context, ModelSpec& model);
 // Reads a functional model's config.

@@ -53,7 +53,7 @@ class CallWriter {
     return node;
   }
 
-  // Puts the tensors in the place of {"tensor": i}.
+  // Replaces each {"tensor": i} by the name of input i.
   void Resolve(const LayerCall& call, ordered_json& value) const {
     if (!value.is_structured()) return;
     if (value.is_object() && value.size() == 1 && value.contains("tensor")) {
@@ -120,7 +120,8 @@ ordered_json ModelToJson(const ModelSpec& model) {
   for (const auto& item : rest.items()) config[item.key()] = item.value();
   ordered_json json = {{"class_name", model.sequential ? "Sequential" : "Functional"},
                        {"config", std::move(config)}};
-  // The version is written only where it decides something, so that it changes no other text.
+  // The version is written only if a layer depends on it, so that the text of other models does not
+  // change.
   if (model.depends_on_version && model.keras != KerasVersion()) {
     json["keras_version"] = absl::StrCat(model.keras.major, ".", model.keras.minor, ".0");
   }

@@ -37,11 +37,12 @@ struct CallInput {
   friend bool operator==(const CallInput&, const CallInput&) = default;
 };
 
-// A call of a layer. All calls of a layer share the layer's variables.
+// A call of a layer. All calls of a layer share its variables.
 struct LayerCall {
   size_t layer = 0;
-  std::vector<CallInput> inputs = {};  // from earlier calls
-  // True or false: the layer computes as in training, or as in evaluation, in every program.
+  std::vector<CallInput> inputs = {};  // outputs of earlier calls
+  // The mode in which the call computes in every program: true for training, false for evaluation.
+  // Absent: the mode of the program.
   std::optional<bool> training = {};
   std::vector<std::string> flags = {};  // arguments that are true, such as "use_causal_mask"
   // The arguments as JSON, {"args": [...], "kwargs": {...}} with {"tensor": i} for input i; empty
@@ -51,17 +52,19 @@ struct LayerCall {
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// The way a job file gives a model, for messages that name its keys and for the log. It says
-// nothing about the model itself, so all values are equal.
+// The form in which a job file gives a model, for messages that name keys of the file and for the
+// log. The form says nothing about the model itself, so any two of these values are equal.
 struct ModelFileForm {
   std::string path = "model";  // place of the class form: "model", "model.keras[m.h5]"
   std::string file;            // the file that model.keras names; empty: the job file has the model
-  bool has_weights = false;    // true: that file has weights too
-  // True: what Keras wrote has arguments of compile(), and the job file's own count.
+  bool has_weights = false;    // true: `file` also has weights
+  // True: Keras's file has arguments of compile() that are not used, because the job file has its
+  // own.
   bool leaves_compile = false;
-  std::string version_from;  // what says the version of Keras; empty: nothing does
+  std::string version_from;  // the key or file that gives the version of Keras; "": none
 
-  // True: the file has no InputLayer, and the first of its layers gives the shape of the input.
+  // True: the model has no InputLayer in the file, and the first layer gives the shape of the
+  // input.
   bool implies_input = false;
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
   int keras = 0;  // the major version of Keras that wrote the model; 0: the file does not say it
@@ -85,7 +88,7 @@ struct ModelSpec {
   KerasVersion keras;
   bool depends_on_version = false;
   ModelFileForm file_form;
-  std::vector<std::string> notes;  // what is computed otherwise than the file says, for the log
+  std::vector<std::string> notes;  // lines for the log about deviations from what the file says
 
   size_t num_inputs() const { return inputs.empty() ? 1 : inputs.size(); }
   bool has_inputs() const { return !inputs.empty(); }

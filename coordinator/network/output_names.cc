@@ -10,7 +10,8 @@ std::vector<std::string> OutputNames(const ModelSpec& model) {
   if (!model.output_names.empty()) return model.output_names;
   std::vector<std::string> names;
   for (const TensorRef& output : model.outputs) {
-    // The outermost model has an InputLayer for each input that it returns unchanged.
+    // An output without a call, an input that is returned unchanged, does not occur in the
+    // outermost model, whose InputLayers are calls.
     if (output.call >= model.calls.size()) return {};
     const std::string& layer = model.layers[model.calls[output.call].layer].name;
     std::string name = layer;

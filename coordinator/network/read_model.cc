@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Reads which Keras wrote the model. A model written by hand has neither a version nor a module.
+// Reads the version of Keras that wrote the model. A model written by hand has neither a version
+// nor a module.
 void ReadVersion(const JsonPlace& place, LayerContext& context) {
   const json& value = *place.value;
   if (!value.is_object()) return;
@@ -35,9 +36,9 @@ void ReadVersion(const JsonPlace& place, LayerContext& context) {
   context.version_is_known = true;
 }
 
-// Reports a model that is Python code, and returns whether it is. What Keras itself wrote of a
-// class other than Sequential and Functional is a subclassed model; in a file that a person wrote,
-// the name may be misspelt.
+// Reports a model that is Python code. Returns whether the model was reported. In a file of Keras,
+// a class other than Sequential and Functional is a subclassed model; in a file that a person
+// wrote, the name may be misspelt.
 bool ReportCode(const JsonPlace& place, const LayerContext& context) {
   const json& form = *place.value;
   std::string code = PythonCodeOf(form);

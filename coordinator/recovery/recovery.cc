@@ -124,8 +124,15 @@ void Recovery::Forget(Done done) {
   Post([this, done = std::move(done)]() mutable {
     // StopFor() comes first, so that no checkpoint is written after Clear().
     StopFor(absl::CancelledError("the job has ended"));
-    done(store_.Clear());
+    // Shards of a save under way would lie there after Clear(), since nothing calls their writers
+    // back.
+    forgetting_ = std::move(done);
+    ClearIfForgotten();
   });
+}
+
+void Recovery::ClearIfForgotten() {
+  if (writes_ == 0 && forgetting_) std::exchange(forgetting_, nullptr)(store_.Clear());
 }
 
 void Recovery::Tick() {
@@ -242,9 +249,13 @@ void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> 
   if (!IsPresent(saving)) return;
   if (!held.ok()) return EndSave(held.status());
   scheduler_->EndSnapshots();  // closures run while the shards are written
+  ++writes_;
   transfer_->Write(*std::move(held), [self = shared_from_this(), saving](auto saved) {
-    self->Post(
-        [self = self.get(), saving, saved = std::move(saved)] { self->OnSaved(saving, saved); });
+    self->Post([self = self.get(), saving, saved = std::move(saved)] {
+      --self->writes_;
+      self->ClearIfForgotten();
+      self->OnSaved(saving, saved);
+    });
   });
 }
 

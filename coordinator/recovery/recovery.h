@@ -132,6 +132,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void EndHold(uint64_t hold, const absl::Status& status);
   void EndLateHold(uint64_t waiter);
   void SaveIfAsked();
+  // Removes all checkpoints if Forget() was called and no save is being written.
+  void ClearIfForgotten();
   // Returns whether a checkpoint could contain the program's state. Only then a checkpoint is
   // taken.
   bool HasState() const;
@@ -184,6 +186,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::set<int> savers_;
   std::vector<Done> asked_;   // callbacks that wait for a checkpoint that has not begun
   std::vector<Done> saving_;  // callbacks that wait for the checkpoint under way
+  int writes_ = 0;            // number of saves whose shards are being written
+  Done forgetting_;           // what Forget() calls when no save is being written
   uint64_t hold_ = 0;         // number of the latest checkpoint for CheckpointAndHold
   uint64_t held_ = 0;         // the hold_ for which SaveHeld was called last
   uint64_t last_waiter_ = 0;

@@ -18,15 +18,15 @@ bool IsSame(const proto::TaskRef& one, const proto::TaskRef& other) {
 
 }  // namespace
 
-void AttemptRecord::AddSilence(absl::Duration for_so_long, absl::Status error) {
-  ++silences_;
-  silent_for_ = for_so_long;
-  silence_ = std::move(error);
-}
-
-void AttemptRecord::EndSilence() {
-  silences_ = 0;
-  silent_for_ = absl::ZeroDuration();
+absl::Duration AttemptRecord::AddSilence(absl::Time start, absl::Time now) {
+  if (silences_++ == 0) {
+    silent_since_ = start;
+    silent_for_ = absl::ZeroDuration();
+  }
+  // Between the calls the closure may have waited for another worker. A call that ran out of time
+  // lasted as long as it may, even if the clock says less.
+  silent_for_ = std::max(silent_for_ + (now - start), now - silent_since_);
+  return silent_for_;
 }
 
 absl::Status AttemptRecord::Silence(absl::Duration silence_max) const {

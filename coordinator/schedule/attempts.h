@@ -29,8 +29,8 @@ class AttemptRecord {
   // The number of unreadable messages about a closure at which the closure fails.
   static constexpr uint32_t kMalformedMax = 3;
   // The number of set-up calls in a row that must be silent before their silence ends the closure.
-  // One CreateDataset may be silent for all of the time by itself, so that fewer would let two lost
-  // messages end the job.
+  // One call with many bytes may be silent for all of the time by itself, so that fewer would let
+  // two lost messages end the job.
   static constexpr uint32_t kSilentCallsMin = 3;
 
   // Count one more fault, or one more malformed message, of the closure. Return the new count.
@@ -38,13 +38,14 @@ class AttemptRecord {
   uint32_t AddMalformed() { return ++malformed_; }
 
   // Records that a worker has not answered a set-up call, which gives the worker what the closure
-  // needs. `for_so_long` is the time for which set-up calls in a row have now been silent. `error`
-  // becomes the closure's error if that time is too long.
-  void AddSilence(absl::Duration for_so_long, absl::Status error);
-  void EndSilence();  // notes that a set-up call was answered
-  absl::Duration silent_for() const { return silent_for_; }
+  // needs, between `start` and `now`. Returns for how long no set-up call of the closure has been
+  // answered: since the start of the first silent call in a row.
+  absl::Duration AddSilence(absl::Time start, absl::Time now);
+  // Sets the error that the closure gets if its set-up is silent for too long.
+  void SetSilenceError(absl::Status error) { silence_ = std::move(error); }
+  void EndSilence() { silences_ = 0; }  // notes that a set-up call was answered
   // Returns the error of the last unanswered set-up call if kSilentCallsMin or more set-up calls in
-  // a row have been silent, for `silence_max` or longer in total; otherwise returns OK.
+  // a row have been silent, within `silence_max` or more; otherwise returns OK.
   absl::Status Silence(absl::Duration silence_max) const;
 
   // Records that the call of attempt `attempt` to this worker process ended without an answer.
@@ -76,7 +77,8 @@ class AttemptRecord {
 
   uint32_t faults_ = 0;
   uint32_t malformed_ = 0;
-  uint32_t silences_ = 0;  // number of unanswered set-up calls in a row
+  uint32_t silences_ = 0;    // number of unanswered set-up calls in a row
+  absl::Time silent_since_;  // the start of the first of them
   absl::Duration silent_for_;
   absl::Status silence_;                // the error of the last unanswered set-up call
   std::vector<Unanswered> unanswered_;  // unanswered calls; at most one entry per worker process

@@ -126,9 +126,9 @@ bool NoteSilence(const WorkerRun& run, const SetUpEnd& end) {
                       ClassifyOutcome(end.status) == Outcome::kWorkerLost;
   if (!silent) return false;
   AttemptRecord& record = run.closure->record;
-  const absl::Duration silent_for = record.silent_for() + end.lasted;
-  record.AddSilence(silent_for,
-                    UnansweredError(end.call, silent_for, AttributedCall(end.status, run.task())));
+  const absl::Duration silent_for = record.AddSilence(end.start, end.end);
+  record.SetSilenceError(
+      UnansweredError(end.call, silent_for, AttributedCall(end.status, run.task())));
   return true;
 }
 

@@ -49,7 +49,8 @@ bool NoteLoss(const WorkerRun& run, const absl::Status& cause);
 // The end of a set-up call, which gives a worker a resource that a closure needs.
 struct SetUpEnd {
   UnansweredCall call;
-  absl::Duration lasted;  // how long the call went unanswered
+  absl::Time start;
+  absl::Time end;
   absl::Status status;
 };
 // If the set-up call ended because the worker did not answer in time, records the silence and

@@ -121,6 +121,7 @@ void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
 }
 
 void ClosureQueue::ForgetSteps() {
+  const InvariantsAfter check(*this);
   for (const auto& [id, closure] : unfinished_) closure->ForgetSteps();
 }
 
@@ -135,10 +136,12 @@ void ClosureQueue::Strike(ClosureId id) {
 }
 
 void ClosureQueue::OnGivenUp(const proto::TaskRef& process) {
+  const InvariantsAfter check(*this);
   for (const ClosureId id : struck_) unfinished_.at(id)->record.OnGivenUp(process);
 }
 
 void ClosureQueue::OnServing(const proto::TaskRef& process) {
+  const InvariantsAfter check(*this);
   for (const ClosureId id : struck_) unfinished_.at(id)->record.OnServing(process);
 }
 
@@ -252,15 +255,18 @@ void ClosureQueue::Finish(ClosureId id) {
 
 void ClosureQueue::CheckInvariants() const {
   const size_t size = unfinished_.size();
-  COHORT_CHECK(queue_.size() + waiting_.size() <= size, "what waits has not ended");
+  COHORT_CHECK(queue_.size() + waiting_.size() <= size,
+               "a queued or waiting closure has not ended");
   COHORT_CHECK(!is_full_ || size >= bound_ || size > bound_ - bound_ / 8,
                "a queue with an eighth of its room free is not full");
-  COHORT_CHECK(size == 0 || unfinished_.rbegin()->first < next_id(), "ids are given once");
-  COHORT_CHECK(other_errors_.empty() || !error_.ok(), "other errors follow a first one");
+  COHORT_CHECK(size == 0 || unfinished_.rbegin()->first < next_id(),
+               "every id is below the next one");
+  COHORT_CHECK(other_errors_.empty() || !error_.ok(),
+               "later errors are kept only after a first one");
   if (size > kFrequentWalkMax) return;
   const auto unfinished = [this](ClosureId id) { return unfinished_.count(id) > 0; };
   COHORT_CHECK(absl::c_all_of(replays_, unfinished), "a replay has not ended");
-  COHORT_CHECK(absl::c_all_of(struck_, unfinished), "only what has not ended is struck");
+  COHORT_CHECK(absl::c_all_of(struck_, unfinished), "a struck closure has not ended");
   ClosureId last{0};
   for (const auto& queued : queue_) {
     COHORT_CHECK(last < queued->id, "the queue ascends, and has each closure once");

@@ -118,7 +118,7 @@ struct Answer {
   }
 
   static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
-  bool told = false;  // whether the scheduler reported the member as lost
+  bool reported_lost = false;  // whether the scheduler reported the member as lost
   absl::StatusOr<Message> message;
   // The error of the step that follows the `steps` that are done. OK if all steps are done.
   absl::Status error;
@@ -156,7 +156,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void Lose(int worker, const absl::Status& cause) {
     for (size_t i = 0; i < members_.size(); ++i) {
       const Source source = DetailOf(cause).given_up() ? Source::kGivenUp : Source::kLost;
-      if (members_[i].worker == worker) Lost(i, cause.message(), source, /*told=*/true);
+      if (members_[i].worker == worker) Lost(i, cause.message(), source, /*reported_lost=*/true);
     }
   }
 
@@ -168,9 +168,9 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   // Records that a member is lost. If the member has answered before, the loss replaces its answer.
-  void Lost(size_t member, absl::string_view cause, Source source, bool told = false) {
+  void Lost(size_t member, absl::string_view cause, Source source, bool reported_lost = false) {
     Answer answer(absl::UnavailableError(cause));
-    answer.told = told;
+    answer.reported_lost = reported_lost;
     Take(member, std::move(answer), source);
   }
 
@@ -306,7 +306,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     for (size_t i = 0; i < answers.size(); ++i) {
       if (!IsUnanswered(answers[i].error)) continue;
       fate_->unanswered.insert(members_[i].worker);
-      if (!answers[i].told) fate_->broken.insert(members_[i].worker);
+      if (!answers[i].reported_lost) fate_->broken.insert(members_[i].worker);
     }
   }
 

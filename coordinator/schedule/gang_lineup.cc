@@ -128,15 +128,16 @@ GangLineup::Held GangLineup::TakeHeld() {
 }
 
 void GangLineup::CheckInvariants() const {
-  COHORT_CHECK(broken_ || generation_ > 0, "what goes on was begun");
+  COHORT_CHECK(broken_ || generation_ > 0, "a generation that is not broken has begun");
   COHORT_CHECK(sent_.size() <= sequence_, "each gang sent has a place of its generation");
   COHORT_CHECK(fenced_ <= session(), "no generation is fenced before it has begun");
   COHORT_CHECK(failures_ > 1 || not_before_ == absl::InfinitePast(), "one failure costs no pause");
-  COHORT_CHECK(held_ || on_held_ == nullptr, "who waits for gangs holds them");
+  COHORT_CHECK(held_ || on_held_ == nullptr,
+               "a caller waits for gangs to end only while gangs are held");
   COHORT_CHECK(several_ || (members_.empty() && joining_.empty()),
                "gangs of one worker have no members");
   for (const int worker : joining_) {
-    COHORT_CHECK(members_.count(worker) > 0, "who is joining is a member");
+    COHORT_CHECK(members_.count(worker) > 0, "a worker that joins is a member");
   }
 }
 

@@ -132,14 +132,16 @@ OpenRounds::Closures OpenRounds::Answered() {
 }
 
 void OpenRounds::CheckInvariants() const {
-  COHORT_CHECK(begun_.size() <= 1, "of rounds one is under way");
-  COHORT_CHECK(held_ || ready_ == nullptr, "who waits for rounds holds them");
+  COHORT_CHECK(begun_.size() <= 1, "at most one round is under way");
+  COHORT_CHECK(held_ || ready_ == nullptr,
+               "a caller waits for the round under way only while rounds are held");
   if (answered_.size() > kInvariantWalkMax) return;
   uint64_t last = applied_;
   for (const auto& [id, closure] : answered_) {
     const uint64_t round = closure->round.number;
     COHORT_CHECK(closure->id == id, "an answer stands under its closure's id");
-    COHORT_CHECK(round > applied_ && round >= last, "answers that wait are of later rounds");
+    COHORT_CHECK(round > applied_ && round >= last,
+                 "a kept answer belongs to a round later than the applied ones");
     last = round;
   }
 }

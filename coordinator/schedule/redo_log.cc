@@ -8,12 +8,6 @@
 
 namespace cohort {
 
-bool Cut::Covers(ClosureId id) const {
-  // A cut covers every id that was given before the cut and is not open. Such a closure is done,
-  // dropped or durable.
-  return id < next && !std::binary_search(open.begin(), open.end(), id);
-}
-
 void RedoLog::Admit(std::shared_ptr<Closure> closure) {
   const InvariantsAfter check(*this);
   if (!IsOn()) return;
@@ -105,16 +99,18 @@ std::vector<std::shared_ptr<Closure>> RedoLog::TakeDone() {
 
 void RedoLog::CheckInvariants() const {
   COHORT_CHECK(IsOn() || records_.empty(), "a log that is off keeps nothing");
-  COHORT_CHECK(done_.size() <= records_.size(), "what is done is recorded");
-  COHORT_CHECK(records_.empty() == (steps_ == 0), "steps are those of the records");
+  COHORT_CHECK(done_.size() <= records_.size(), "a done closure has a record");
+  COHORT_CHECK(records_.empty() == (steps_ == 0),
+               "the number of steps is that of the recorded closures");
   if (records_.size() > kFrequentWalkMax) return;
   size_t steps = 0;
   for (const auto& [id, closure] : records_) {
     COHORT_CHECK(closure->id == id, "a record stands under its closure's id");
     steps += closure->num_steps();
   }
-  COHORT_CHECK(steps == steps_, "steps are those of the records");
-  for (const ClosureId id : done_) COHORT_CHECK(records_.count(id) > 0, "what is done is recorded");
+  COHORT_CHECK(steps == steps_, "the number of steps is that of the recorded closures");
+  for (const ClosureId id : done_)
+    COHORT_CHECK(records_.count(id) > 0, "a done closure has a record");
 }
 
 }  // namespace cohort

@@ -17,28 +17,9 @@
 #include <vector>
 
 #include "coordinator/schedule/closure.h"
+#include "coordinator/schedule/cut.h"
 
 namespace cohort {
-
-// The closures that a checkpoint covers: those that were done before the first parameter server
-// took its snapshot for the checkpoint.
-struct Cut {
-  struct Covered {
-    ClosureId id;
-    // The RemoteValueState of the closure's first run, or null if no caller holds the closure's
-    // result.
-    std::shared_ptr<RemoteValueState> result;
-    size_t steps = 1;
-  };
-  std::vector<Covered> covered;  // covered closures by ascending id; no earlier cut covers them
-  // The ids of admitted closures that are neither covered nor durable, in ascending order.
-  std::vector<ClosureId> open;
-  ClosureId next;  // the lowest id that no closure has yet
-  bool Covers(ClosureId id) const;
-  // The id below which every closure is durable once the cut is committed. Parameter servers save
-  // it as their watermark in this checkpoint.
-  ClosureId watermark;
-};
 
 // The redo log of one scheduler. Thread-compatible.
 class RedoLog {

@@ -74,7 +74,7 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
     return {key, "/cohort.proto.WorkerService/CreateDataset", Pack(request)};
   }
   const RegisteredIterator* iterator = IteratorOf(closure);
-  COHORT_CHECK(iterator != nullptr, "a key of this closure");
+  COHORT_CHECK(iterator != nullptr, "the key names a resource of this closure");
   proto::CreateIteratorRequest request;
   request.set_epoch(epoch_);
   request.set_iterator_id(iterator->id);

@@ -63,7 +63,10 @@ Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
 }
 
 Scheduler::Change::~Change() {
-  if (moves_) scheduler_.Pump(effects);
+  {
+    const InvariantsAfter check(scheduler_);
+    if (moves_) scheduler_.Pump(effects);
+  }
   scheduler_.mutex_.Unlock();
   // The effects run without the scheduler's lock, because they are callbacks and calls that may
   // call the scheduler again.
@@ -129,6 +132,7 @@ void Scheduler::BeginFetch() {
 
 void Scheduler::EndFetch() {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   --fetches_;
 }
 
@@ -147,20 +151,20 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   std::vector<std::shared_ptr<GangChannel>> gangs;
   {
     Change change(*this);
-    const WorkerSlots* const lane = slots_.Find(worker);
-    if (lane == nullptr) return change.IsNone();
+    const WorkerSlots* const slots = slots_.Find(worker);
+    if (slots == nullptr) return change.IsNone();
     slots_.Detach(worker);
-    attributed = AttributedCall(cause, lane->task);
+    attributed = AttributedCall(cause, slots->task);
     proto::ErrorDetail detail = DetailOf(attributed);
     detail.set_given_up(true);
     attributed = WithDetail(attributed, detail);
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
-      const bool of_session = run.Member(worker)->session == lane->session;
+      const bool of_session = run.Member(worker)->session == slots->session;
       // Only a run that was called in the worker's present session may have caused the end of the
       // process.
       if (run.called && of_session) {
-        run.closure->record.AddUnanswered(run.attempt, lane->task, attributed);
+        run.closure->record.AddUnanswered(run.attempt, slots->task, attributed);
         queue_.Strike(id);
       }
       // A run of a gang ends with the answers of its other members. A run on one worker is taken
@@ -171,7 +175,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
         sessions.insert(run.session);
       }
     }
-    queue_.OnGivenUp(lane->task);
+    queue_.OnGivenUp(slots->task);
     // A lost worker leaves the gangs. Its late pushes in the present generation of gangs have to be
     // fenced.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
@@ -189,7 +193,6 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
 // Does everything that a change of state has made possible, in a fixed order: ends closures,
 // delivers errors, ends waiting calls, admits closures, starts runs, asks for checkpoints.
 void Scheduler::Pump(Effects& effects) {
-  const InvariantsAfter check(*this);
   // Closures are ended and errors delivered first. Only then is it known whether the queue has room
   // and whether it is idle.
   for (auto& drained : slots_.TakeDrained()) effects.push_back(std::move(drained));
@@ -502,13 +505,6 @@ void Scheduler::Expire(ClosureId id) {
                 proto::APPLICATION);
   queue_.RecordError(error);
   FailQueuedLocked(id, error, change.effects);
-}
-
-std::string SchedulerStats::ToString() const {
-  return absl::StrCat("done=", done, " put_back=", put_back, " failed=", failed,
-                      " quarantined=", quarantined, " replayed=", replayed,
-                      " recoveries=", recoveries, " checkpoints=", checkpoints, " queued=", queued,
-                      " in_flight=", in_flight, " workers_ready=", workers_ready);
 }
 
 Scheduler::Stats Scheduler::stats() const {

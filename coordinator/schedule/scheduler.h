@@ -41,6 +41,7 @@
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/schedule/scheduler_stats.h"
 #include "coordinator/schedule/slot_table.h"
 #include "coordinator/schedule/waiting_calls.h"
 #include "coordinator/schedule/worker_run.h"
@@ -168,8 +169,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   Scheduler(Clock& clock, Options options);
 
   // A change of the scheduler's state. The lock is held as long as this object lives. The
-  // destructor does what the change has made possible (Pump), releases the lock, and then runs the
-  // effects. Thread-compatible.
+  // destructor does what the change has made possible (Pump), checks the invariants, releases the
+  // lock, and then runs the effects. Thread-compatible.
   class ABSL_SCOPED_LOCKABLE Change {
    public:
     explicit Change(Scheduler& scheduler) ABSL_EXCLUSIVE_LOCK_FUNCTION(scheduler.mutex_);

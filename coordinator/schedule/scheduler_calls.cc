@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/invariants.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
@@ -53,10 +54,10 @@ absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl:
 }
 
 // Returns how long one set-up call may be silent: a quarter of `silence`, so that a few messages
-// lost with their connections do not use up `silence`. CreateDataset may be silent for all of
-// `silence`, because the worker reads files.
+// lost with their connections do not use up `silence`. A worker that reads files for longer answers
+// a later call: a repeated CreateDataset joins the one that is being made.
 absl::Duration SilenceOfSetUp(const UnansweredCall& call, absl::Duration silence) {
-  return TimeFor(call.method == "CreateDataset" ? silence : silence / 4, call.bytes);
+  return TimeFor(silence / 4, call.bytes);
 }
 
 }  // namespace
@@ -219,7 +220,8 @@ void Scheduler::Prepare(Run run) {
                   const absl::Duration lasted = absl::IsDeadlineExceeded(response.status())
                                                     ? silence
                                                     : self->clock_.Now() - start;
-                  if (!self->TakeSetUp(run, {call, lasted, response.status()})) return;
+                  const SetUpEnd end = {call, start, start + lasted, response.status()};
+                  if (!self->TakeSetUp(run, end)) return;
                   if (!response.ok()) return self->End(run, response.status());
                   run.missing.erase(run.missing.begin());
                   self->Start(std::move(run));
@@ -237,11 +239,9 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   }
   if (clock_.Now() >= run.closure->deadline || !NoteSilence(run, end)) return true;
   if (run.gang_channel != nullptr) return true;
-  // Another worker may answer the set-up call. So this worker gets no closures for as long as its
-  // call was silent.
+  // Another worker may answer the set-up call. So this worker gets no closures for a while.
   if (!slots_.AnotherServes(run.worker(), clock_.Now())) return true;
-  slots_.HoldUntil(run.worker(), clock_.Now() + end.lasted);
-  PumpAtLocked(clock_.Now() + end.lasted);
+  PumpAtLocked(slots_.Hold(run.worker(), clock_.Now(), end.end - end.start));
   return true;
 }
 
@@ -493,6 +493,7 @@ void Scheduler::InStep(int worker, uint64_t incarnation) {
 
 void Scheduler::JoinGangs(int worker) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   if (options_.gang_size > 1) gangs_.Join(worker);
 }
 

@@ -1,46 +1,20 @@
 #pragma once
 
-// The options of a scheduler, and the counters that it keeps.
+// The options of a scheduler.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "proto/worker.pb.h"
+#include "coordinator/schedule/schedule_limits.h"
 
 namespace cohort {
-
-// The consequence of a quarantined closure for the job. In both cases, the closure's own result is
-// an error.
-enum class Quarantine {
-  kFail,  // the job gets the closure's error, as for any closure that fails
-  kSkip,  // the job goes on without the closure, which is logged and counted in SchedulerStats
-};
-
-// The options of a scheduler that a user's program chooses (ClusterCoordinatorOptions).
-struct ScheduleLimits {
-  // The maximum number of closures that have not ended. The default is TensorFlow's.
-  size_t queue_bound = 262144;
-  int closures_in_flight = 2;          // closures that one worker holds at once (K slots)
-  uint64_t shared_memory = 0;          // value of Gang.shared_memory, for gangs of several workers
-  std::optional<int32_t> nccl_device;  // value of Gang.nccl_device, for gangs of several workers
-  uint32_t attempts_max = 10;          // number of faults (attempts.h) at which a closure fails
-  // A closure is quarantined, which means that it does not run again, once worker processes have
-  // ended with it in this number of attempts (attempts.h).
-  size_t quarantine_after = 3;
-  Quarantine quarantine = Quarantine::kFail;
-  // If true, no queued closure starts once an error is recorded. If false, queued closures start
-  // until a call observes the error, as in TensorFlow.
-  bool stop_at_first_error = true;
-  absl::Duration closure_timeout = absl::Minutes(10);
-};
 
 struct SchedulerOptions : ScheduleLimits {
   uint64_t epoch = 0;
@@ -86,29 +60,6 @@ struct SchedulerOptions : ScheduleLimits {
   // Called when a call to a worker has failed in a way that makes the worker a suspect. Runs
   // outside the lock; must not block.
   std::function<void(int worker, uint64_t incarnation)> on_suspect;
-};
-
-struct SchedulerStats {
-  uint64_t done = 0;
-  uint64_t put_back = 0;
-  uint64_t failed = 0;
-  uint64_t quarantined = 0;  // quarantined closures, which `failed` also counts
-  uint64_t replayed = 0;     // closures that were done again after a restore
-  uint64_t recoveries = 0;   // number of restores
-  uint64_t checkpoints = 0;  // number of committed recovery checkpoints
-  size_t queued = 0;         // closures that are queued or wait for their arguments
-  size_t in_flight = 0;
-  int workers_ready = 0;
-  // The sums of the step times that workers reported for closures that were done.
-  proto::StepTimes times;
-  std::string ToString() const;
-};
-
-// The counters that a scheduler keeps for one worker.
-struct WorkerStats {
-  bool ready = false;
-  int in_flight = 0;
-  uint64_t done = 0;  // closures done by all processes of the worker so far
 };
 
 }  // namespace cohort

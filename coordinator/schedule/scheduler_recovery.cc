@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/invariants.h"
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/schedule/gang_channel.h"
@@ -163,6 +164,7 @@ Cut Scheduler::BeginCut() const {
 
 std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   rounds_.Hold(std::move(ready));
   // HoldRounds returns a status at once if no round may be half applied, or if an error has broken
   // a round off.
@@ -240,6 +242,7 @@ void Scheduler::FinishStableWaitsLocked(Effects& effects) {
 
 void Scheduler::SetEpoch(uint64_t epoch) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   epoch_ = epoch;
   resources_.SetEpoch(epoch);
 }
@@ -251,6 +254,7 @@ ClosureId Scheduler::NextId() const {
 
 void Scheduler::SkipTo(ClosureId next) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   queue_.SkipTo(next);
 }
 

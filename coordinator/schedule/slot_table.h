@@ -19,7 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/wire/transport.h"
-#include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/schedule/scheduler_stats.h"
 #include "coordinator/schedule/worker_run.h"
 #include "proto/error.pb.h"
 
@@ -39,10 +39,16 @@ struct WorkerSlots {
   int in_flight = 0;
   // No closure is sent to the worker before this time.
   absl::Time hold_until = absl::InfinitePast();
+  // How long the worker was held after its last silent set-up call; zero: it has done a closure
+  // since.
+  absl::Duration held;
   std::set<std::string> prepared;  // keys of the resources that the process holds
   // The callbacks that Remove was given. Not empty while the worker is being removed.
   std::vector<absl::AnyInvocable<void()>> on_drained;
 };
+
+// The longest time for which a worker is held because its set-up calls are silent.
+inline constexpr absl::Duration kHoldMax = absl::Minutes(1);
 
 // The slots of all workers. Methods that change the slots of a worker may be called only after
 // Attach or Remove was called for the worker. Thread-compatible.
@@ -55,7 +61,7 @@ class SlotTable {
   bool Attach(int worker, const proto::TaskRef& task, const std::string& address,
               std::shared_ptr<Channel> channel);
   // Stops giving closures to the worker until Attach is called for it again.
-  void Detach(int worker) { lanes_.at(worker).ready = false; }
+  void Detach(int worker) { slots_.at(worker).ready = false; }
   // Forgets all workers, because all runs were taken back. A worker is in the table again after its
   // next Attach. Workers that are being removed stay until TakeDrained.
   void Clear();
@@ -67,7 +73,7 @@ class SlotTable {
 
   // Returns the worker's slots, or nullptr if the worker is not in the table.
   const WorkerSlots* Find(int worker) const;
-  const std::map<int, WorkerSlots>& all() const { return lanes_; }
+  const std::map<int, WorkerSlots>& all() const { return slots_; }
   // Returns whether the member's worker still serves in the session in which the member's run
   // began.
   bool Serves(const GangMember& member) const;
@@ -83,8 +89,12 @@ class SlotTable {
   GangMember Take(int worker);
   // Gives back the slots that a run has taken.
   void Return(const std::vector<GangMember>& members);
+  // Stops giving closures to a worker whose set-up call was silent: for as long as the call, then,
+  // if the next one is silent too, for twice as long, and so on up to kHoldMax. Otherwise each
+  // closure of a barrier could in turn wait for this worker. Returns the end of the hold.
+  absl::Time Hold(int worker, absl::Time now, absl::Duration silent);
   // Stops giving closures to the worker until the time `until`.
-  void HoldUntil(int worker, absl::Time until) { lanes_.at(worker).hold_until = until; }
+  void HoldUntil(int worker, absl::Time until) { slots_.at(worker).hold_until = until; }
 
   bool HasResource(int worker, const std::string& key) const;
   // Note that the member's process was given a resource, or has lost all its resources. Both
@@ -92,14 +102,14 @@ class SlotTable {
   void AddResource(const GangMember& member, const std::string& key);
   void ForgetResources(const GangMember& member);
 
-  void CountDone(int worker) { ++done_on_[worker]; }
+  void CountDone(int worker);
   // Returns the number of workers that have ever served and were not removed.
   size_t known() const { return done_on_.size(); }
   std::map<int, WorkerStats> stats() const;
 
  private:
   const int slots_of_each_;
-  std::map<int, WorkerSlots> lanes_;
+  std::map<int, WorkerSlots> slots_;
   std::map<int, uint64_t> done_on_;  // number of closures done on each worker that has ever served
   int last_ = -1;                    // worker that was chosen last
   uint64_t last_session_ = 0;

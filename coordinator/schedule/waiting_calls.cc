@@ -9,7 +9,7 @@ namespace cohort {
 
 template <typename Call>
 Call WaitingCalls::TakeFirst(std::map<uint64_t, Call>& calls) {
-  COHORT_CHECK(!calls.empty(), "a call waits");
+  COHORT_CHECK(!calls.empty(), "at least one call waits");
   Call call = std::move(calls.begin()->second);
   calls.erase(calls.begin());
   return call;

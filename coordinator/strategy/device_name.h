@@ -1,5 +1,7 @@
 #pragma once
 
+// Names of devices: the forms that users write, and the canonical form in plans.
+
 #include <string>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/program/gpu_number.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/plan_parts.h"
 

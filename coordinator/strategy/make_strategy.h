@@ -1,5 +1,7 @@
 #pragma once
 
+// The strategies by the name that a job file has for them.
+
 #include <memory>
 
 #include "absl/status/statusor.h"

@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/program/gpu_number.h"
 #include "common/tensor/dtype.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/plan_parts.h"
 

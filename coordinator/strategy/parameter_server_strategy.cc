@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/plan_parts.h"
 
 namespace cohort {

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/program/update_rule.h"
 #include "common/wire/frame_limits.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {

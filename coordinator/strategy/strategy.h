@@ -11,12 +11,13 @@
 #include "absl/status/statusor.h"
 #include "common/cluster/cluster_spec.h"
 #include "coordinator/job/strategy_spec.h"
-#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/placement.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
 namespace cohort {
+
+struct ModelPrograms;  // coordinator/model/model_programs.h
 
 // The facts about the cluster that a plan depends on: which tasks there are, but not where they
 // run. Task indices are ascending and may have gaps.

@@ -22,16 +22,15 @@ absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& sourc
 // and `test`. Errors: INVALID_ARGUMENT.
 absl::Status CheckTestComponents(size_t train, size_t test);
 
-// A batch of data, and the files that its components come from: one file for each, or none.
+// The type of a batch, and the files of its components: one file per component, or no files.
 struct BatchOfFiles {
   const proto::ElementSpec& batch;
   std::vector<std::string> files;
 };
 
-// Checks that the programs, which are made for batches of `data.train`, can read batches of
-// `data.test` too. Labels that are class numbers have one type in every batch, whatever whole
-// numbers the files hold. Errors: INVALID_ARGUMENT naming the component, its files, both types and
-// the remedy.
+// Checks that programs made for batches of `data.train` can read batches of `data.test`. The type
+// of labels that are class numbers is not compared, because such labels are converted to one type.
+// Errors: INVALID_ARGUMENT naming the component, its files, both types and the remedy.
 absl::Status CheckTestBatch(const BatchOfFiles& train, const BatchOfFiles& test);
 
 // Returns how many of `all` examples, counted from the first, are used for training; the others are

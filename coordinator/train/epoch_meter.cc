@@ -14,8 +14,8 @@ void Append(const Tensor& tensor, std::vector<double>& to) {
   for (const T value : tensor.span<T>()) to.push_back(static_cast<double>(value));
 }
 
-// Appends the numbers of a fetched tensor. A tensor of another type, which no program of a trainer
-// fetches, counts as zeros.
+// Appends the numbers of a fetched tensor. Fetches of a trainer are float32, float64 or int64; any
+// other tensor counts as zeros.
 void AppendNumbers(const Tensor& tensor, std::vector<double>& to) {
   if (tensor.dtype() == DType::kFloat32) return Append<float>(tensor, to);
   if (tensor.dtype() == DType::kFloat64) return Append<double>(tensor, to);
@@ -77,7 +77,7 @@ EpochMeter::Reading EpochMeter::ReadingOf(const Sums& sums) {
 void LossWatch::See(int64_t first_step, const std::vector<EpochMeter::Sums>& steps) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const std::vector<double>& values = steps[i].values;
-    // `said_` lets only one of the transport threads log the warning, and only once.
+    // `said_` makes sure that only one of the transport's threads logs the warning, and only once.
     if (values.empty() || std::isfinite(values[0]) || said_.exchange(true)) continue;
     Log(LogLevel::kWarning, "loss_not_finite",
         {{"step", first_step + static_cast<int64_t>(i)},

@@ -34,7 +34,7 @@ class EpochMeter {
     int64_t steps = 0;  // number of steps that have reported so far
     double examples = 0;
     double loss = 0;             // mean loss over the examples
-    std::vector<double> states;  // the states of the metrics, one behind the other
+    std::vector<double> states;  // states of the metrics, concatenated
   };
   static Reading ReadingOf(const Sums& sums);
   Reading Read() const { return ReadingOf(sums()); }

@@ -1,7 +1,9 @@
 #pragma once
 
 // The files of the trained model that the job's section `export` asks for. Whether a model can be
-// exported follows from its structure, so it is known before the training.
+// exported follows from its structure, so it is known before the training. The files for Keras have
+// the state of the optimizer too, if Keras has an optimizer that goes on with it
+// (optimizer_export.h).
 
 #include <string>
 #include <vector>
@@ -12,14 +14,16 @@
 #include "common/base/file_system.h"
 #include "common/tensor/tensor.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/train/optimizer_export.h"
 #include "proto/program.pb.h"
 
 namespace cohort {
 
-// What the files are made of.
+// The content of the exported files.
 struct ExportedModel {
   const proto::Program& predict;
-  std::vector<std::string> variables;  // names, those of one layer in the layer's order
+  // Names of the variables; those of one layer are in its order.
+  std::vector<std::string> variables;
 };
 
 // Checks that the model can be exported. Errors: those of PlanOnnxExport, KerasWeightGroups and
@@ -29,10 +33,17 @@ absl::Status CheckExports(const JobSpec& job, const ExportedModel& model);
 // Returns the whole value of a variable.
 using ReadWhole = absl::FunctionRef<absl::StatusOr<Tensor>(const std::string& variable)>;
 
-// Writes the files and their directories. `now` is the time that an archive names. All
-// values of a Keras or safetensors file are in memory at once. Errors: those of CheckExports, of
-// `read` and of the file system, with the key.
+// What an export reads, and the time that an archive names.
+struct ExportSource {
+  ReadWhole read;
+  TrainedState state;  // without layouts: of the optimizer, nothing is written
+  absl::Time now;
+};
+
+// Writes the files and their directories. Logs each file, and whether the files for Keras have the
+// state of the optimizer. All values of a Keras or safetensors file are in memory at once. Errors:
+// those of CheckExports, of the source's reads and of the file system, with the key.
 absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedModel& model,
-                          ReadWhole read, absl::Time now);
+                          const ExportSource& source);
 
 }  // namespace cohort

@@ -29,9 +29,9 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kNamesMax = 8;  // in a line of the log
+constexpr size_t kNamesMax = 8;  // upper bound of the names in one line of the log
 
-// Returns the first names, and how many there are besides.
+// Returns at most kNamesMax of the names, and the number of the others.
 std::string Names(const std::vector<std::string>& names) {
   std::vector<std::string> first;
   for (const std::string& name : names) {
@@ -44,8 +44,8 @@ std::string Names(const std::vector<std::string>& names) {
   return absl::StrJoin(first, ", ");
 }
 
-// Returns the layer of a variable: the longest part of its name that is a layer of the file, since
-// the file may have the weights of a wrapper or of a nested model under the outer layer alone.
+// Returns the layer of a variable: the longest beginning of its name that is a layer in the file.
+// The file may list the weights of a wrapper or a nested model under the outer layer.
 std::string LayerOf(const std::string& variable, const std::set<std::string>& layers) {
   const size_t end = variable.rfind('/');
   for (size_t at = end; at != std::string::npos && at > 0; at = variable.rfind('/', at - 1)) {
@@ -54,9 +54,9 @@ std::string LayerOf(const std::string& variable, const std::set<std::string>& la
   return variable.substr(0, end);
 }
 
-// Returns the groups of the model's layers in a .weights.h5 file without layers' names, by layer;
-// none for other files. Such a file has groups by the layers' classes, which the job's model has
-// too.
+// Returns the group of each layer of the job's model in the file, if the file is a .weights.h5
+// without names of layers; empty for other files. Such a file numbers its groups by the classes of
+// the layers.
 std::map<std::string, std::string> GroupsOf(const JobSpec& job, const WeightFile& file) {
   std::map<std::string, std::string> groups;
   const bool is_named = std::any_of(file.entries.begin(), file.entries.end(),
@@ -116,7 +116,8 @@ void LogMatches(const WeightFile& file, const WeightMatches& matches) {
        {"types_left_out", Names(file.left_out)}});
 }
 
-// Logs that the optimizer begins anew: as a warning if the file has something of an optimizer.
+// Logs that the optimizer begins anew. The line is a warning if the file has values of an
+// optimizer.
 void LogAnew(const WeightFile& file, const std::string& why) {
   const auto of_optimizer =
       std::count_if(file.entries.begin(), file.entries.end(),
@@ -129,7 +130,7 @@ void LogAnew(const WeightFile& file, const std::string& why) {
        {"remedy", "set checkpoint.init_from.weights_only to true if that is meant"}});
 }
 
-// Returns whether the optimizer updates the variable and may find its slots in a file.
+// Returns whether the optimizer updates the variable, and its slots may come from a file.
 bool IsTrained(const proto::VariableLayout& variable) {
   return variable.rule().op() != "assign_add" && !variable.has_dynamic() &&
          variable.replicas() == 0;
@@ -149,8 +150,8 @@ struct Matching {
   }
 };
 
-// Finds the state of the optimizer for the variables that the file gives values, unless a variable
-// that is trained begins as new.
+// Finds the state of the optimizer for the variables that get values from the file. There is no
+// state if some trained variable has no value.
 absl::StatusOr<OptimizerStateSearch> FindState(const Matching& matching, const JobSpec& job,
                                                absl::Span<const TrainedVariable> trained) {
   std::set<std::string> without;
@@ -170,9 +171,9 @@ absl::StatusOr<OptimizerStateSearch> FindState(const Matching& matching, const J
   return FindOptimizerState(matching.file, trained, rate);
 }
 
-// Returns the content with which a slot begins beside what the file has, and which is not its
-// initial value; nothing if it is. A moving average begins as its variable. A row that the
-// optimizer has not missed any step of was last updated at `step`.
+// Returns the content of a slot that the file does not have, or nothing if the slot begins with its
+// initial value. A moving average begins as its variable. The number of a row's last update begins
+// as `step`, as if the row had missed no step.
 std::optional<Tensor> BeginningOf(const SlotSpec& slot, const Tensor& value, int64_t step) {
   if (slot.starts_as_value) return value;
   if (slot.name != kLastStepSlot || step == 0) return std::nullopt;
@@ -184,7 +185,7 @@ std::optional<Tensor> BeginningOf(const SlotSpec& slot, const Tensor& value, int
   return steps;
 }
 
-// Sets the slots of the variables that begin with values of the file.
+// Sets the slots of the variables that got values from the file.
 absl::Status SetSlots(const WeightFile& file, absl::Span<const TrainedVariable> trained,
                       const OptimizerState& state, PsControl& ps) {
   std::map<std::pair<size_t, std::string>, const FoundSlot*> found;
@@ -227,8 +228,8 @@ void AddCellGroups(const nlohmann::ordered_json& form,
   }
 }
 
-// Checks that the values of stacked cells are read in the order of the cells. They are read in the
-// order of the groups' names, which Keras makes of the cells' classes.
+// Checks that a file of Keras 3 lists stacked cells in the order of the model. Keras 3 sorts them
+// by the names of their groups, which follow from their classes.
 absl::Status CheckCellOrder(const WeightFile& file, const JobSpec& job) {
   std::set<std::string> mapped;
   for (const auto& [variable, source] : job.checkpoint.init_from.map) mapped.insert(source.from);
@@ -259,14 +260,16 @@ absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const JobSpe
   ASSIGN_OR_RETURN(WeightMatches matches, MatchWeights(wanted, file, RenamesOf(init)));
   if (!matches.mismatched.empty() && !init.skip_mismatch) {
     return absl::InvalidArgumentError(absl::StrCat(
-        file.path, " has other shapes: ", absl::StrJoin(matches.mismatched, "; "),
+        file.path,
+        " has values of other shapes than the model: ", absl::StrJoin(matches.mismatched, "; "),
         "; name a file of this model, map the variables (with transpose), or set skip_mismatch to "
         "begin them as new"));
   }
   if (matches.matched.empty() && matches.mismatched.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, " has a value for none of the model's variables (", Names(matches.missing),
-        "); it has ", Names(matches.left_over), ": map the variables' names to them"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no value in ", file.path, " fits a variable of the model; the variables are ",
+                     Names(matches.missing), ", the values ", Names(matches.left_over),
+                     "; map the variables to values with checkpoint.init_from.map"));
   }
   return matches;
 }
@@ -293,8 +296,8 @@ absl::StatusOr<int64_t> InitWeights(FileSystem& files, const JobSpec& job,
     const proto::VariableLayout& variable = matching.LayoutOf(match);
     ASSIGN_OR_RETURN(const Tensor value,
                      ReadMatch(file, match, static_cast<DType>(variable.dtype())));
-    // ClusterCoordinator::Assign would wait for a recovery checkpoint, and there is none before the
-    // caller has the job's progress saved with each.
+    // Values are set through PsControl, because ClusterCoordinator::Assign would wait for a
+    // recovery checkpoint, and there is none before the job's progress is saved with each.
     const absl::Status set =
         ps.Change(variable, {proto::CHANGE_SET, std::nullopt, value}, ps.NextUpdate());
     RETURN_IF_ERROR(Annotate(set, absl::StrCat("variable ", variable.name(), " of ", file.path)));

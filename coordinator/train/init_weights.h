@@ -1,9 +1,9 @@
 #pragma once
 
-// A training that begins with the weights of another program's file (checkpoint.init_from). The
-// file's values are matched with the model's variables (common/formats/weights/match_weights.h) and
-// assigned to them, and what the optimizer kept beside them (optimizer_state.h) becomes the slots
-// of the variables and the number of steps.
+// The beginning of a training with another program's weights (checkpoint.init_from). The values of
+// the file are matched with the model's variables (common/formats/weights/match_weights.h) and
+// assigned to them. The state of the file's optimizer (optimizer_state.h) becomes the variables'
+// slots and the number of steps.
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,8 +24,8 @@ namespace cohort {
 absl::StatusOr<WeightMatches> MatchInitFrom(const WeightFile& file, const JobSpec& job,
                                             absl::Span<const proto::VariableLayout> variables);
 
-// Checks, before any task is needed, that the file can be read and fits the variables, as far as
-// these are known; with none of them only the file is looked at. Errors: those of InitWeights.
+// Checks, without any task, that the file can be read and fits `variables`. If `variables` is
+// empty, only the file is checked. Errors: those of InitWeights.
 absl::Status CheckInitFrom(FileSystem& files, const JobSpec& job,
                            absl::Span<const proto::VariableLayout> variables);
 

@@ -1,5 +1,8 @@
 #pragma once
 
+// Decides whether two job files describe the same training, and names the keys in which they
+// differ.
+
 #include <cstdint>
 #include <string>
 

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/program/program.h"
 #include "coordinator/network/model_config.h"
+#include "coordinator/train/keras_order.h"
 
 namespace cohort {
 
@@ -20,6 +21,7 @@ constexpr char kClass[] = "class_name";
 constexpr char kConfig[] = "config";
 constexpr char kModule[] = "module";
 constexpr char kBuildShape[] = "build_input_shape";
+constexpr char kCompileConfig[] = "compile_config";
 
 // Returns the shape of the model's only input with a batch of any size, as Keras writes it.
 absl::StatusOr<ordered_json> InputShape(const proto::Program& predict) {
@@ -35,30 +37,34 @@ absl::StatusOr<ordered_json> InputShape(const proto::Program& predict) {
   return absl::InvalidArgumentError("the model reads no column of the batch");
 }
 
-// Returns the module of a model's class, which Keras from 2.13 on asks for.
+// Returns the module of a model's class, which Keras from 2.13 on needs.
 std::string ModuleOf(const std::string& model_class, bool is_keras2) {
   if (model_class == "Sequential") return "keras";
   return is_keras2 ? "keras.src.engine.functional" : "keras.src.models.functional";
 }
 
-// Writes a model that a person wrote as Keras 3 does. Lives for one model. Thread-compatible.
+// Writes a model in the form of Keras 3, for a model that a person wrote. Lives for one model.
+// Thread-compatible.
 class Keras3Writer {
  public:
   absl::StatusOr<ordered_json> Write(const ModelSpec& model) {
     ordered_json form = ModelToJson(model);
+    OrderAsKeras(form);
     WriteLayer(form);
     RETURN_IF_ERROR(status_);
     return form;
   }
 
  private:
-  // Adds to a layer's form what Keras 3 needs to find its class, and does so for the layers in it.
+  // Adds module and registered name, by which Keras 3 finds the class, to a layer's form and to the
+  // layers in it.
   void WriteLayer(ordered_json& form) {
     const std::string type = form.at(kClass);
     const std::string name = form.at(kConfig).at("name");
     const bool is_model = type == "Sequential" || type == "Functional";
     const bool is_operation = form.contains(kModule);
-    // An ordered object moves its values when a key is added, so the config is taken afterwards.
+    // Adding a key to an ordered object moves its values, so the reference to the config is taken
+    // after that.
     form["registered_name"] = nullptr;
     if (form.contains("inbound_nodes")) {
       form["name"] = name;
@@ -68,7 +74,8 @@ class Keras3Writer {
     form[kModule] = is_model ? ModuleOf(type, /*is_keras2=*/false) : "keras.layers";
     ordered_json& config = form.at(kConfig);
     Adapt(type, name, config);
-    // Keras writes the name under which it exports this class, and names the group after the class.
+    // Keras exports GroupedQueryAttention under another name, GroupQueryAttention. The group in the
+    // file of weights is named after the class.
     if (type == "GroupedQueryAttention") form[kClass] = "GroupQueryAttention";
     for (const char* const key : {"layer", "backward_layer", "cell"}) {
       if (config.contains(key)) WriteLayer(config[key]);
@@ -79,20 +86,20 @@ class Keras3Writer {
     }
   }
 
-  // Gives an operation the module that has it; here all have the same.
+  // Adds the module of an operation. All operations are written with the same module.
   static void WriteOperation(const std::string& type, ordered_json& form) {
     form["registered_name"] = type;
     if (type == "Relu" || type == "Sigmoid") form[kModule] = "keras.src.ops.nn";
   }
 
-  // Changes what Keras 3 writes otherwise, and refuses what it does not have.
+  // Changes keys that Keras 3 writes differently, and refuses what Keras 3 does not have.
   void Adapt(const std::string& type, const std::string& name, ordered_json& config) {
     if (type == "EmbeddingBag") {
       Refuse(absl::StrCat("layer '", name, "' is an EmbeddingBag, which Keras does not have"));
     } else if (type == "UpSampling1D" && config.contains("size") && config["size"].is_array()) {
       config["size"] = ordered_json(config["size"].at(0));
     } else if (config.contains("causal") && absl::StrContains(type, "Attention")) {
-      // Keras 3 takes it as an argument of the call.
+      // In Keras 3, `causal` is an argument of the call, use_causal_mask.
       if (config["causal"] == true) {
         Refuse(absl::StrCat("layer '", name,
                             "' has `causal` true, a key of Keras 2 alone; give "
@@ -108,7 +115,7 @@ class Keras3Writer {
         cause, "; leave the key out, export.onnx and export.safetensors can have the model"));
   }
 
-  // Keras needs a shape and a type to read a tensor's name, and then uses the name alone.
+  // Adds a shape and a type to each tensor's name. Keras 3 requires them, and uses the name alone.
   static void CompleteTensors(ordered_json& value) {
     if (!value.is_structured()) return;
     if (value.is_object() && value.contains(kClass) && value[kClass] == "__keras_tensor__") {
@@ -119,14 +126,14 @@ class Keras3Writer {
     for (ordered_json& item : value) CompleteTensors(item);
   }
 
-  absl::Status status_;  // the first refusal
+  absl::Status status_;  // the first error
 };
 
-// Returns what Keras wrote, as the archive has it: with a module, and without what metadata.json
-// says.
+// Returns Keras's own text of the model in the form of an archive: with a module, and without the
+// keys that metadata.json has.
 ordered_json AsItCame(const ModelSpec& model) {
   ordered_json form = ordered_json::parse(model.file_form.config, nullptr, false);
-  for (const char* const key : {"keras_version", "backend", "compile_config"}) form.erase(key);
+  for (const char* const key : {"keras_version", "backend", kCompileConfig}) form.erase(key);
   if (form[kClass] == "Model") form[kClass] = "Functional";
   if (form[kConfig].is_array()) {
     ordered_json layers = std::move(form[kConfig]);
@@ -154,19 +161,24 @@ std::string Dumped(const ordered_json& value) {
 
 }  // namespace
 
-absl::StatusOr<KerasTexts> KerasTextsOf(const ModelSpec& model, const proto::Program& predict,
-                                        absl::Time saved) {
+absl::StatusOr<KerasTexts> KerasTextsOf(const ArchivedModel& archived) {
+  const ModelSpec& model = archived.model;
   ordered_json form;
   if (model.file_form.config.empty()) {
     ASSIGN_OR_RETURN(form, Keras3Writer().Write(model));
   } else {
     form = AsItCame(model);
   }
-  // Without a shape Keras would make the layers without variables, and could not load any.
+  // A Sequential model that does not declare its input gets build_input_shape. Without it Keras
+  // would make the layers without variables, and could not load any.
   if (model.sequential && !model.has_inputs() && !form[kConfig].contains(kBuildShape)) {
-    ASSIGN_OR_RETURN(form[kConfig][kBuildShape], InputShape(predict));
+    ASSIGN_OR_RETURN(form[kConfig][kBuildShape], InputShape(archived.predict));
   }
-  const std::string date = absl::FormatTime("%Y-%m-%d@%H:%M:%S", saved, absl::UTCTimeZone());
+  if (!archived.compiled.empty()) {
+    form[kCompileConfig] = ordered_json::parse(archived.compiled, nullptr, false);
+  }
+  const std::string date =
+      absl::FormatTime("%Y-%m-%d@%H:%M:%S", archived.saved, absl::UTCTimeZone());
   const ordered_json metadata = {{"keras_version", VersionOf(model)}, {"date_saved", date}};
   return KerasTexts{Dumped(form), Dumped(metadata)};
 }

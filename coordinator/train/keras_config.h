@@ -1,8 +1,8 @@
 #pragma once
 
-// The configuration of a model for a .keras archive. What Keras wrote goes back as it came, for the
-// Keras that wrote it. A model that a person wrote is written for Keras 3. The arguments of
-// compile() stay out, since the state of the optimizer is not in the archive.
+// The model's configuration in a .keras archive. A model that Keras wrote goes back unchanged, for
+// the version of Keras that wrote it. A model that a person wrote is written for Keras 3. The
+// arguments of compile() are those of the job (keras_compile.h), or are left out.
 
 #include <string>
 
@@ -14,10 +14,16 @@
 
 namespace cohort {
 
-// Returns the texts of the archive. `predict` tells the shape of the input of a Sequential model
-// that does not declare it. Errors: INVALID_ARGUMENT for a layer that Keras does not have, naming
-// it.
-absl::StatusOr<KerasTexts> KerasTextsOf(const ModelSpec& model, const proto::Program& predict,
-                                        absl::Time saved);
+struct ArchivedModel {
+  const ModelSpec& model;
+  // Tells the shape of the input of a Sequential model that does not declare it.
+  const proto::Program& predict;
+  std::string compiled;  // compile_config as JSON; empty: the archive has none
+  absl::Time saved;
+};
+
+// Returns the texts of the archive. Errors: INVALID_ARGUMENT for a layer that Keras does not have,
+// naming it.
+absl::StatusOr<KerasTexts> KerasTextsOf(const ArchivedModel& archived);
 
 }  // namespace cohort

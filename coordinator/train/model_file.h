@@ -1,6 +1,6 @@
 #pragma once
 
-// What the log and the messages of a training say of the file that `model.keras` names.
+// The log line and the messages about the file that `model.keras` names.
 
 #include <string>
 
@@ -8,12 +8,13 @@
 
 namespace cohort {
 
-// Logs as which version of Keras the model was taken, and what of its file does not count. Logs
-// nothing of a model that a person wrote into the job file, for which no version matters.
+// Logs the version of Keras as which the model was taken, and the parts of its file that do not
+// count. Logs nothing if a person wrote the model into the job file and no layer depends on a
+// version.
 void LogModelFile(const ModelSpec& model);
 
 // Returns the key of the job file that names the weights with which the training begins, for
-// messages: "checkpoint.init_from", or "model.keras" if they are those of the model's file.
+// messages: "model.keras" if the model's file has the weights, else "checkpoint.init_from".
 std::string InitFromKey(const JobSpec& job);
 
 }  // namespace cohort

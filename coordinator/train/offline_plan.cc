@@ -25,10 +25,10 @@ namespace cohort {
 
 namespace {
 
-// An input of the model. The input number n reads component number n of an example.
+// An input of the model. Component n of an example is input number n.
 struct ModelInput {
   const InputType& type;
-  bool is_looked_up = false;  // whether some layer looks up rows of a table by the input
+  bool is_looked_up = false;  // whether a layer looks up rows of a table by the input
 };
 
 // Returns the type of a batch of examples of shape `example`. Axis 0, the batch, has the size -1,
@@ -90,13 +90,12 @@ bool IsEncoded(const JobSpec& job, size_t component) {
                      });
 }
 
-// Returns the type of a batch of class numbers: a uint8 for each example.
+// Returns the type of a batch of class numbers: one uint8 for each example.
 proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 
 // Returns a type of batch that the given input of the model can read.
 proto::ComponentSpec Readable(const ModelInput& input) {
-  // If a layer looks up rows by the input, the input may be declared as float32, the default; its
-  // data are integers all the same.
+  // Ids are integers, even if their input declares float32, which is the default.
   const bool is_id = input.type.dtype == DType::kInt32 || input.type.dtype == DType::kInt64;
   const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.type.dtype;
   return Batched(dtype, input.type.shape);
@@ -156,14 +155,14 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   const absl::StatusOr<std::vector<LabelComponent>> labels = FindLabels(job, model);
-  // BuildPrograms reports components that the data lack.
+  // A missing component is reported later, by BuildPrograms.
   if (!labels.ok()) return batch;
   std::set<uint32_t> known;
   for (const LabelComponent& one : *labels) {
     const bool is_label = one.component >= inputs.size() &&
                           one.component < NumComponents(job.data.train) &&
                           !IsEncoded(job, one.component);
-    // Outputs may read the same labels, of which the first one's are a type that all can read.
+    // Outputs may share a component of labels. The type that the first of them needs suits all.
     if (!is_label || !known.insert(one.component).second) continue;
     *files.mutable_components(static_cast<int>(one.component)) =
         ReadableLabels(job.compile.outputs[one.output], model.outputs()[one.output].shape);
@@ -222,8 +221,8 @@ absl::Status CheckExportsOfAnyShape(const JobSpec& job) {
 
 // Checks the job's metrics and optimizer. These checks do not need the shape of the data.
 absl::Status CheckTraining(const JobSpec& job) {
-  // The checks need the names of the variables alone, which do not depend on the shape, so each
-  // layer is planned for the first of these shapes that it takes.
+  // Only the names of the variables are needed, and they do not depend on the shape. So each layer
+  // is planned for the first of these shapes that it accepts.
   LayerPlan plan(job.seed);
   for (size_t i = 0; i < job.model.layers.size(); ++i) {
     const LayerSpec& layer = job.model.layers[i];
@@ -241,9 +240,9 @@ absl::Status CheckTraining(const JobSpec& job) {
   return SetUpdates(job.compile.optimizer, variables);
 }
 
-// Checks that data whose components have no names have one for each input of the model and each
-// output that reads labels, unless the job names the labels. BuildPrograms does, if the shapes are
-// known.
+// Checks that data without named columns have one component for each input of the model and each
+// output with labels, unless the job names the labels. If the shapes are known, BuildPrograms makes
+// this check.
 absl::Status CheckComponents(const JobSpec& job) {
   const bool has_names = std::holds_alternative<ClickLogSpec>(job.data.train);
   if (has_names || !job.data.labels.empty()) return absl::OkStatus();

@@ -23,21 +23,24 @@ namespace cohort {
 
 namespace {
 
-constexpr int64_t kStepsMax = int64_t{1} << 53;  // doubles count exactly up to here
+constexpr int64_t kStepsMax = int64_t{1} << 53;  // all whole numbers up to this one are doubles
 constexpr char kAttributes[] = "/.ATTRIBUTES/";
-// The counter of steps that TensorFlow 1 and Cohort save.
+// The name of the counter of steps in files of TensorFlow 1 and Cohort.
 constexpr char kGlobalStep[] = "global_step";
 
-// The state without its step, and the values that say the step.
+// A state that was found, without its number of steps, and the entries from which that number
+// follows.
 struct Found {
   std::vector<FoundSlot> slots;
-  std::optional<size_t> counter;  // an entry with a whole number
-  std::optional<size_t> power;    // an entry with beta_2's power, which counts before `counter`
-  bool needs_step = true;         // without a counter there is no state; else it begins at step 0
+  std::optional<size_t> counter;  // entry with the number of steps
+  // Entry with beta_2 to the power of the steps; preferred to `counter`.
+  std::optional<size_t> power;
+  // True: there is no state without a counter; false: it then begins at step 0.
+  bool needs_step = true;
 };
 
-// Gives the reason why a state is not taken. No function of the searches below reads the file, so
-// all their errors are such reasons.
+// Returns the reason why a state is not taken, as an error. The searches below do not read values
+// of the file, so all their errors are such reasons.
 template <typename... Parts>
 absl::Status Reason(const Parts&... parts) {
   return absl::NotFoundError(absl::StrCat(parts...));
@@ -49,7 +52,8 @@ bool IsCounter(const WeightEntry& entry) {
   return IsScalar(entry) && (entry.dtype == DType::kInt64 || entry.dtype == DType::kInt32);
 }
 
-// Returns whether a file may lack the slot: it has another beginning (OptimizerState::slots).
+// Returns whether a file may lack the slot, because the slot can begin in another way
+// (OptimizerState::slots).
 bool MayBeMissing(const std::string& slot) { return slot == kAverageSlot || slot == kLastStepSlot; }
 
 // Returns whether a slot has an element for each element of its variable.
@@ -57,7 +61,7 @@ bool IsFull(const SlotSpec& slot) { return !slot.per_row && slot.without_dim == 
 
 bool IsMomentum(const KerasSlot& slot) { return slot.slot == "momentum"; }
 
-// A search in one file. Thread-compatible.
+// Searches one file for the state. Thread-compatible.
 class Search {
  public:
   Search(const WeightFile& file, absl::Span<const TrainedVariable> variables,
@@ -93,7 +97,7 @@ class Search {
   }
 
  private:
-  // Returns whether any of the optimizer's values has the property.
+  // Returns whether `property` holds for any of the optimizer's values.
   template <typename Property>
   bool IsOf(Property property) const {
     return std::any_of(states_.begin(), states_.end(),
@@ -139,7 +143,8 @@ class Search {
                   Excerpt(variables_[variable].layout->name()), ", which ", rule_.op(), " needs");
   }
 
-  // Returns the way from Keras's momentum to ours: Keras has the rate in it.
+  // Returns the factor by which Keras's momentum is multiplied. Keras's momentum contains the
+  // learning rate; a sum of gradients (momentum_of_gradients) does not.
   absl::StatusOr<float> MomentumOfKeras() const {
     const bool sums = rule_.op() == "sgd" && ParameterOf(rule_, "momentum_of_gradients") != 0;
     if (!sums) return 1.0F;
@@ -174,7 +179,8 @@ class Search {
   std::vector<size_t> states_;             // entries of the optimizer
 };
 
-// Cohort's own checkpoints name each slot as the ps does.
+// Finds the state in a checkpoint of Cohort, where each slot has the name that the parameter
+// servers give it.
 absl::StatusOr<Found> Search::FindCohort() const {
   Found found;
   for (size_t i = 0; i < variables_.size(); ++i) {
@@ -219,8 +225,8 @@ absl::StatusOr<Found> Search::FindTf1() const {
   for (size_t i = 0; i < variables_.size(); ++i) {
     for (const SlotSpec& slot : SlotsOf(i)) RETURN_IF_ERROR(TakeTf1(i, slot, known, found));
     if (known.empty()) continue;
-    // A further slot is that of a second optimizer, or of a centered RMSProp, whose numbers mean
-    // something else.
+    // A slot that the rule does not have belongs to a second optimizer or to a centered RMSProp, so
+    // the numbers of the known slots would mean something else.
     const std::string further = absl::StrCat(WeightOf(i).name, known[0].suffix, "_", known.size());
     if (!FindEntry(further).has_value()) continue;
     return Reason("'", Excerpt(further), "' is one slot more than ", rule_.op(),
@@ -251,7 +257,7 @@ std::string CompiledOptimizer(const WeightFileTexts& texts) {
   }
   const nlohmann::json name = optimizer.is_string() ? optimizer : at(optimizer, "class_name");
   if (!name.is_string()) return "";
-  // Keras 2.15 writes its own classes so in .h5 files.
+  // Keras 2.15 writes its own classes with this prefix in .h5 files.
   return std::string(absl::StripPrefix(name.get<std::string>(), "Custom>"));
 }
 
@@ -260,11 +266,11 @@ absl::Status CheckSameOptimizer(const std::string& theirs, const proto::UpdateRu
   return Reason("the file's optimizer is '", Excerpt(theirs), "', the job's rule is ", rule.op());
 }
 
-// The optimizer's values by their names behind the optimizer's own, as Keras gives them.
+// The optimizer's values by the rest of their names, behind the optimizer's name.
 struct NamedStates {
   std::set<std::string> optimizers;       // names of optimizers
-  std::map<std::string, size_t> by_rest;  // entries
-  std::set<std::string> twice;            // rests that occur twice
+  std::map<std::string, size_t> by_rest;  // index of the entry by the rest of its name
+  std::set<std::string> twice;            // rests of names that occur more than once
   std::optional<size_t> Find(const std::string& rest) const {
     const auto found = by_rest.find(rest);
     if (found == by_rest.end() || twice.contains(rest)) return std::nullopt;
@@ -355,7 +361,7 @@ absl::StatusOr<Found> Search::FindNumbered() const {
   if (!groups.has_value()) {
     return Reason("what Keras saves of the slots of ", rule_.op(), " is not known here");
   }
-  // Where the file does not say the optimizer's class, the job's is taken at its word, as Keras's
+  // If the file does not say the class of its optimizer, it is assumed to be the job's, as Keras's
   // load_weights does.
   const std::string compiled = CompiledOptimizer(file_.texts);
   if (!compiled.empty()) RETURN_IF_ERROR(CheckSameOptimizer(compiled, rule_));
@@ -376,9 +382,11 @@ absl::StatusOr<Found> Search::FindNumbered() const {
   size_t slots = 0;
   for (const auto& group : *groups) slots += group.size() * variables_.size();
   if (slots == 0) return found;
-  // Keras 3 keeps the learning rate behind the step.
-  const bool has_rate = entries.size() == slots + 2 && IsScalar(file_.entries[entries[1]]);
-  if (has_rate || entries.size() == slots + 1) {
+  // Keras 3 keeps the learning rate behind the step, and Nadam's product behind the slots.
+  const size_t products = rule_.op() == "nadam" && entries.size() > slots + 1 ? 1 : 0;
+  const bool has_rate =
+      entries.size() == slots + products + 2 && IsScalar(file_.entries[entries[1]]);
+  if (has_rate || entries.size() == slots + products + 1) {
     RETURN_IF_ERROR(TakeNumbered(*groups, has_rate ? 2 : 1, entries, found));
     return found;
   }
@@ -387,7 +395,7 @@ absl::StatusOr<Found> Search::FindNumbered() const {
                 " slots beside the step and the learning rate");
 }
 
-// Reads a whole number, if it can count steps.
+// Reads a whole number that can be a count of steps; returns nothing for any other value.
 absl::StatusOr<std::optional<int64_t>> ReadCounter(const WeightFile& file, size_t entry) {
   ASSIGN_OR_RETURN(const Tensor value, file.source->Read(entry));
   if (value.num_elements() != 1) return std::nullopt;
@@ -398,13 +406,13 @@ absl::StatusOr<std::optional<int64_t>> ReadCounter(const WeightFile& file, size_
   return count;
 }
 
-// Returns the steps that the state says; nothing if what it says is no number of steps.
+// Returns the number of steps of the state, or nothing if the file's value cannot be one.
 absl::StatusOr<std::optional<int64_t>> ReadStep(const WeightFile& file, const Found& found,
                                                 const proto::UpdateRule& rule) {
   if (found.power.has_value()) {
     ASSIGN_OR_RETURN(const Tensor value,
                      ReadMatch(file, WeightMatch{0, *found.power, {}}, DType::kFloat32));
-    // TensorFlow multiplies beta_2 as a float32.
+    // TensorFlow computes the power of beta_2 in float32.
     const float beta_2 = static_cast<float>(ParameterOf(rule, "beta_2"));
     const std::optional<int64_t> steps =
         value.num_elements() == 1 ? Tf1StepsOfPower(value.span<float>()[0], beta_2) : std::nullopt;
@@ -446,7 +454,7 @@ absl::StatusOr<Tensor> ReadSlot(const WeightFile& file, const TrainedVariable& v
                    ReadMatch(file, {variable.match.wanted, slot.entry, variable.match.transpose},
                              DType::kFloat32));
   if (slot.factor == 1) return value;
-  // The tensor may be memory that the file's source keeps.
+  // The values are scaled in a copy, because `value` may share memory with the file's source.
   Tensor scaled(DType::kFloat32, value.shape());
   const absl::Span<const float> from = value.span<float>();
   for (size_t i = 0; i < from.size(); ++i) scaled.mutable_data<float>()[i] = from[i] * slot.factor;

@@ -35,20 +35,20 @@ struct FoundSlot {
   size_t variable = 0;  // index of the trained variable
   std::string slot;     // SlotSpec::name
   size_t entry = 0;     // index in WeightFile::entries
-  float factor = 1;     // the slot's content is the file's value times this
+  float factor = 1;     // factor by which the file's value is multiplied
 };
 
 struct OptimizerState {
   int64_t step = 0;  // steps that the optimizer has made
-  // All slots of the variables but those that the file may lack: the moving average, which then
-  // begins as the variable, and the step of a row's last update, which then is `step`.
+  // The slots of the variables. Two slots may be missing: the moving average, which then begins as
+  // its variable, and the step of a row's last update, which then is `step`.
   std::vector<FoundSlot> slots;
 };
 
 // The result of a search for a state.
 struct OptimizerStateSearch {
   std::optional<OptimizerState> state;
-  std::string why_not;  // if there is no state: the reason, for people
+  std::string why_not;  // reason why there is no state, for people; "" if there is one
 };
 
 // Finds the state of the optimizer in a file for all trained variables, in the order in which the

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/api/load_record.h"
 #include "coordinator/metrics/metric_table.h"
 #include "coordinator/model/learning_rate.h"
@@ -84,7 +85,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   SummarizeProgress();
   summary_.data = sources_.name;
   summary_.closures = coordinator_.stats();
-  ASSIGN_OR_RETURN(summary_.ps, coordinator_.ps().Stats());
+  ASSIGN_OR_RETURN(summary_.ps, coordinator_.parts().ps->Stats());
   return summary_;
 }
 
@@ -225,7 +226,7 @@ void Trainer::SaveProgressWithEachCut() {
 
 absl::Status Trainer::RestoreCheckpoint() {
   while (true) {
-    const uint64_t epoch = coordinator_.members()->epoch();
+    const uint64_t epoch = coordinator_.parts().cluster->epoch();
     std::optional<Progress> progress;
     if (!job_.checkpoint.restore.empty()) {
       ASSIGN_OR_RETURN(progress, checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
@@ -234,7 +235,7 @@ absl::Status Trainer::RestoreCheckpoint() {
     const bool initialized = !progress.has_value() && !job_.checkpoint.init_from.path.empty();
     if (initialized) {
       const absl::StatusOr<int64_t> steps =
-          InitWeights(world_.files, job_, plan_.variables, coordinator_.ps());
+          InitWeights(world_.files, job_, plan_.variables, *coordinator_.parts().ps);
       RETURN_IF_ERROR(Annotate(steps.status(), InitFromKey(job_)));
       // The optimizer goes on with its steps, and the job begins its epochs and its data anew.
       progress_->SetProgress({.global_step = *steps}, "");
@@ -247,7 +248,7 @@ absl::Status Trainer::RestoreCheckpoint() {
     // loss, no closure that runs again would bring back the values of the restored checkpoint.
     if (changed || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
     // A recovery since the restore has put the variables back to what they were before it.
-    if (!changed || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
+    if (!changed || coordinator_.parts().cluster->epoch() == epoch) return absl::OkStatus();
   }
 }
 
@@ -574,8 +575,7 @@ bool Trainer::IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t
 
 bool Trainer::IsSaved() const {
   const int64_t step = progress_->progress().global_step;
-  // If the job has trained nothing, there is nothing to save.
-  if (step == progress_->before().global_step) return true;
+  if (step == progress_->before().global_step) return true;  // nothing was trained
   const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
   return IsOfStep(saved, step) && checkpoints_.IsIntact(saved.prefix);
 }
@@ -585,13 +585,14 @@ absl::Status Trainer::Export() {
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
   // Another coordinator that has taken over exports its own model to the same paths.
   if (!job_.export_to.Files().empty()) RETURN_IF_ERROR(coordinator_.CheckHeld());
+  PsControl& ps = *coordinator_.parts().ps;
+  const auto read = [&](const std::string& name) { return ps.Read(*layouts.at(name)); };
+  const auto read_slot = [&](const proto::VariableLayout& variable, const std::string& slot) {
+    return ps.ReadSlot(variable, slot);
+  };
   RETURN_IF_ERROR(WriteExports(
       world_.files, job_, {plan_.predict, NamesOf(model_.variables)},
-      [&](const std::string& variable) { return coordinator_.ps().Read(*layouts.at(variable)); },
-      world_.clock.Now()));
-  for (const auto& [key, path] : job_.export_to.Files()) {
-    Log(LogLevel::kInfo, "model_exported", {{"key", key}, {"file", path}});
-  }
+      {read, {plan_.variables, progress_->progress().global_step, read_slot}, world_.clock.Now()}));
   summary_.model = job_.export_to.onnx;
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/strategy.h"
 #include "coordinator/train/data_sources.h"
 #include "coordinator/train/epoch_meter.h"

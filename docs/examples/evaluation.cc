@@ -75,6 +75,6 @@ int main(int argc, char** argv) {
   absl::Status status = tasks.status();
   if (status.ok()) status = Train(runtime, (*tasks)->spec());
   if (tasks.ok()) (*tasks)->Stop(runtime.waiter(), absl::Seconds(10));
-  std::fputs(status.ok() ? "" : absl::StrCat(status.ToString(), "\n").c_str(), stderr);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -120,7 +120,8 @@ absl::StatusOr<SliceHistory> ReadHistory(const std::string& name, const Tensor& 
                                          const RestoreSource& source, const SliceLayout& layout) {
   int64_t first_row = 0;
   const std::string prefix = absl::StrCat(layout.variable, kAppliedInfix);
-  COHORT_CHECK(absl::SimpleAtoi(absl::StripPrefix(name, prefix), &first_row), "a planned history");
+  COHORT_CHECK(absl::SimpleAtoi(absl::StripPrefix(name, prefix), &first_row),
+               "a planned name of a history ends with a row number");
   // The name of the history tensor has only the first row, so the saved slice's end is compared
   // here. The differences cannot overflow, because neither row is negative.
   const int64_t before = layout.rows.begin - first_row;

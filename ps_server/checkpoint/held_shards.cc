@@ -14,17 +14,17 @@ namespace cohort {
 
 namespace {
 
-absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
+absl::Status StaleSaveError(uint64_t save, absl::string_view why) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
 // Returns the error for a save whose shard is not held any more, or perhaps was never held.
-absl::Status HeldNoLonger(uint64_t save) {
-  return SaveNotHeld(save,
-                     absl::StrCat("it was written or released, a later one took its place, or "
-                                  "nobody asked for it in ",
-                                  absl::FormatDuration(kIdleMax)));
+absl::Status LostSaveError(uint64_t save) {
+  return StaleSaveError(save,
+                        absl::StrCat("it was written or released, a later one took its place, or "
+                                     "nobody asked for it in ",
+                                     absl::FormatDuration(kIdleMax)));
 }
 
 }  // namespace
@@ -32,7 +32,8 @@ absl::Status HeldNoLonger(uint64_t save) {
 absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor, RowRange rows,
                             Payload bytes) {
   ASSIGN_OR_RETURN(proto::SavedSlice saved, DescribeSlice(name, tensor, rows));
-  COHORT_CHECK(PayloadBytes(bytes) == static_cast<size_t>(saved.size()), "the rows' bytes");
+  COHORT_CHECK(PayloadBytes(bytes) == static_cast<size_t>(saved.size()),
+               "there are as many bytes as the rows have");
   saved.set_shard(target_.shard);
   saved.set_offset(static_cast<int64_t>(size_));
   size_ += static_cast<uint64_t>(saved.size());
@@ -121,14 +122,14 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
 
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuseLocked(
     SaveId id, const std::string& prefix) {
-  if (id.epoch < epoch_) return SaveNotHeld(id.save, "its epoch has ended");
+  if (id.epoch < epoch_) return StaleSaveError(id.save, "its epoch has ended");
   EnterLocked(id.epoch);
   if (const auto found = held_.find(id.save); found != held_.end()) return found->second.shard;
   const bool forgotten = ended_.size() == kEndedShardsRemembered && id.save < *ended_.begin();
-  if (forgotten || ended_.count(id.save) > 0) return HeldNoLonger(id.save);
+  if (forgotten || ended_.count(id.save) > 0) return LostSaveError(id.save);
   const std::optional<uint64_t> last = LastOfLocked(prefix);
   if (last.has_value() && id.save < *last) {
-    return SaveNotHeld(id.save, absl::StrCat("save ", *last, " of ", prefix, " is later"));
+    return StaleSaveError(id.save, absl::StrCat("save ", *last, " of ", prefix, " is later"));
   }
   return nullptr;
 }
@@ -166,7 +167,7 @@ absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
   const auto found = held_.find(id.save);
   // EnterLocked has raised epoch_ to at least id.epoch, so if the two differ, id.epoch is an older
   // epoch.
-  if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
+  if (id.epoch != epoch_ || found == held_.end()) return LostSaveError(id.save);
   return &found->second;
 }
 
@@ -237,14 +238,15 @@ size_t HeldShards::held() const {
 }
 
 void HeldShards::CheckInvariants() const {
-  COHORT_CHECK(held_.size() <= kHeldShardsMax, "so many shards are held at a time");
-  COHORT_CHECK(ended_.size() <= kEndedShardsRemembered, "so many ended shards are remembered");
+  COHORT_CHECK(held_.size() <= kHeldShardsMax, "at most kHeldShardsMax shards are held");
+  COHORT_CHECK(ended_.size() <= kEndedShardsRemembered,
+               "at most kEndedShardsRemembered ended shards are remembered");
   std::set<std::string> prefixes;
   for (const auto& [save, held] : held_) {
     COHORT_CHECK(held.shard != nullptr, "a shard that is held is there");
     COHORT_CHECK(ended_.count(save) == 0, "a shard that has ended is not held");
     COHORT_CHECK(prefixes.insert(held.shard->target().prefix).second,
-                 "of a prefix only the latest shard is held");
+                 "at most one shard of a checkpoint prefix is held");
   }
 }
 

@@ -210,7 +210,7 @@ std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable
     const std::string name = PartName(layout, layout.rows, part);
     const std::vector<PartColumn> described =
         ColumnsOf(layout, taken, [](const SlotSpec&, const std::string&) { return true; });
-    COHORT_CHECK(described.size() == columns.size(), "the slots of the rule");
+    COHORT_CHECK(described.size() == columns.size(), "the table has the slots of its rule");
     for (size_t i = 0; i < columns.size(); ++i) {
       tensors.push_back({absl::StrCat(name, described[i].name), columns[i].Rows(begin, taken)});
       COHORT_CHECK(tensors.back().value.shape() == described[i].tensor.shape,
@@ -282,7 +282,8 @@ LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layou
       if (is(at, kCounts)) table.states.back().counts = CountsOf(tensors[at++]);
       continue;
     }
-    COHORT_CHECK(is(at, kKeys) && at + 3 <= tensors.size(), "whole parts");
+    COHORT_CHECK(is(at, kKeys) && at + 3 <= tensors.size(),
+                 "keys are followed by the other tensors of their part");
     TableRows& part = table.rows.emplace_back();
     part.keys = std::move(tensors[at]);
     part.uses = std::move(tensors[at + 1]);

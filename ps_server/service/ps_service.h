@@ -128,6 +128,11 @@ class PsService : public std::enable_shared_from_this<PsService> {
   // ignores an update number that is not higher than the last one.
   Answer<proto::AssignResponse> SetSlots(const Envelope<proto::AssignRequest>& request,
                                          absl::Span<VariableSlice* const> shards);
+  // Reads a slot of whole slices by a Pull call, which must ask for nothing else. SlotBytes returns
+  // the size in bytes of the answer, or 0 for a slot that a slice does not have.
+  static Answer<proto::PullResponse> PullSlots(const proto::PullRequest& header,
+                                               absl::Span<VariableSlice* const> shards);
+  static size_t SlotBytes(absl::Span<VariableSlice* const> shards, const std::string& slot);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
   Answer<proto::WriteShardResponse> WriteShard(const Envelope<proto::WriteShardRequest>& request);
   Answer<proto::RestoreShardResponse> RestoreShard(

@@ -155,6 +155,7 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
   const absl::StatusOr<std::vector<VariableSlice*>> shards = store.Find(request.slice_ids());
   const absl::StatusOr<std::vector<VariableSlice*>> row_shards = store.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
+  if (!request.slot().empty()) return SlotBytes(*shards, request.slot());
   const auto asked = static_cast<DType>(request.value_dtype());
   const auto element_bytes = [&](const VariableSlice& shard) {
     return ElementSize(TravelDType(shard.layout(), asked));
@@ -217,6 +218,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards,
                    contents->store.Find(request.header.slice_ids()));
   for (const VariableSlice* shard : shards) RETURN_IF_ERROR(CheckIsWhole(*shard));
+  if (!request.header.slot().empty()) return PullSlots(request.header, shards);
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> row_shards,
                    contents->store.Find(RowSlicesOf(request.header)));
   ASSIGN_OR_RETURN(const auto row_ids, ReadRowIds(request, row_shards));

@@ -1,8 +1,12 @@
-// The call Assign with the name of a slot, which gives slices what another program's optimizer kept
-// beside its variables. A repeated call changes nothing.
+// The calls Assign and Pull with the name of a slot. Assign gives slices what another program's
+// optimizer kept beside its variables, and a repeated call changes nothing. Pull reads what another
+// program's optimizer is to go on with.
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -53,7 +57,51 @@ absl::StatusOr<size_t> CheckContent(const proto::TensorMeta& meta, const SliceLa
   return static_cast<size_t>(expected.num_elements()) * sizeof(float);
 }
 
+// Checks that a pull of a slot asks for nothing else.
+absl::Status CheckForm(const proto::PullRequest& header) {
+  if (header.rows_size() == 0 && header.value_dtype() == 0 && header.round() == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "PullRequest reads a slot of ", header.slice_ids_size(), " slices with ", header.rows_size(),
+      " lists of rows, value_dtype ", header.value_dtype(), " and round ", header.round(),
+      "; a slot is read as a whole, as it is and at its present content"));
+}
+
 }  // namespace
+
+size_t PsService::SlotBytes(absl::Span<VariableSlice* const> shards, const std::string& slot) {
+  size_t bytes = 0;
+  for (const VariableSlice* shard : shards) {
+    const absl::StatusOr<size_t> number = FindSlot(shard->layout(), slot);
+    if (!number.ok()) return 0;
+    const Shape shape = shard->layout().shape_of(shard->layout().rule_spec.slots[*number]);
+    bytes += static_cast<size_t>(shape.num_elements()) * sizeof(float);
+  }
+  return bytes;
+}
+
+absl::StatusOr<Envelope<proto::PullResponse>> PsService::PullSlots(
+    const proto::PullRequest& header, absl::Span<VariableSlice* const> shards) {
+  RETURN_IF_ERROR(CheckForm(header));
+  std::vector<size_t> slots;
+  for (const VariableSlice* shard : shards) {
+    ASSIGN_OR_RETURN(const size_t slot, FindSlot(shard->layout(), header.slot()));
+    slots.push_back(slot);
+  }
+  Envelope<proto::PullResponse> response;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const SliceLayout& layout = shards[i]->layout();
+    VariableSlice::Reading reading = shards[i]->ReadSlot(slots[i]);
+    response.header.add_versions(reading.version);
+    proto::TensorMeta& meta = *response.header.add_tensors();
+    meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
+    const Shape shape = layout.shape_of(layout.rule_spec.slots[slots[i]]);
+    meta.mutable_dims()->Add(shape.dims().begin(), shape.dims().end());
+    std::move(reading.bytes.begin(), reading.bytes.end(), std::back_inserter(response.payload));
+  }
+  return response;
+}
 
 absl::StatusOr<Envelope<proto::AssignResponse>> PsService::SetSlots(
     const Envelope<proto::AssignRequest>& request, absl::Span<VariableSlice* const> shards) {
@@ -96,6 +144,11 @@ absl::StatusOr<bool> VariableSlice::SetSlot(size_t slot, uint64_t update, Payloa
   history_.update = update;
   slots_[slot].Replace([&](std::byte* out, size_t size) { content.CopyTo(out, size); });
   return true;
+}
+
+VariableSlice::Reading VariableSlice::ReadSlot(size_t slot) const {
+  MutexLock lock(mutex_);
+  return {slots_[slot].Lease(), history_.version};
 }
 
 }  // namespace cohort

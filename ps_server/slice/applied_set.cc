@@ -95,7 +95,7 @@ void AppliedSet::RaiseWatermark(uint64_t watermark) {
 }
 
 void AppliedSet::CheckInvariants() const {
-  COHORT_CHECK(intervals_.size() <= intervals_max_, "there is room for so many intervals");
+  COHORT_CHECK(intervals_.size() <= intervals_max_, "at most intervals_max_ intervals are kept");
   if (intervals_.size() > kInvariantWalkMax) return;
   for (size_t i = 0; i < intervals_.size(); ++i) {
     const Interval& each = intervals_[i];

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<DynamicRows>> DynamicRows::Create(const SliceLayo
 void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
                        absl::Span<std::byte> out) const {
   const size_t floats = keys.size() * layout_.row_width();
-  COHORT_CHECK(out.size() == floats * sizeof(float), "room for these rows");
+  COHORT_CHECK(out.size() == floats * sizeof(float), "the output has the size of the rows");
   if (reinterpret_cast<uintptr_t>(out.data()) % alignof(float) == 0) {
     return table_->Pull(Bits(keys), at, {reinterpret_cast<float*>(out.data()), floats});
   }

@@ -108,7 +108,8 @@ absl::Status PushGate::RestoreWatermark(uint64_t epoch, uint64_t watermark) {
 
 void PushGate::CheckInvariants() const {
   fenced_.CheckInvariants();
-  COHORT_CHECK(fenced_.watermark() == 0, "whom the gate fences it names");
+  COHORT_CHECK(fenced_.watermark() == 0,
+               "the gate lists every fenced session, and keeps no watermark of them");
   COHORT_CHECK(epoch_ > 0 || (window_.watermark == 0 && fenced_.size() == 0),
                "before its first epoch the gate knows no closure and no worker");
 }

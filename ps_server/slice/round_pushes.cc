@@ -87,7 +87,7 @@ std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAgg
 
 RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtype) {
   const InvariantsAfter check(*this);
-  COHORT_CHECK(!parts_.empty(), "what is joined is something");
+  COHORT_CHECK(!parts_.empty(), "a round that is joined has at least one push");
   Parts parts = std::exchange(parts_, {});
   Joined joined;
   joined.kind = parts.begin()->second.kind;
@@ -107,7 +107,7 @@ RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtyp
 }
 
 void RoundPushes::CheckInvariants() const {
-  COHORT_CHECK(parts_.empty() || round_ > 0, "what is kept is of a round");
+  COHORT_CHECK(parts_.empty() || round_ > 0, "pushes are kept under the number of their round");
   if (parts_.size() > kInvariantWalkMax) return;
   for (const auto& [closure, part] : parts_) {
     COHORT_CHECK(part.kind == *kind(), "pushes of one round are of one kind");

@@ -76,10 +76,10 @@ size_t ValueBuffer::resident_bytes() const {
 }
 
 void ValueBuffer::CheckInvariants() const {
-  COHORT_CHECK(current_ != nullptr && next_ == nullptr, "what was written is current");
-  COHORT_CHECK(spares_.size() <= spares_max_, "so many spare blocks are kept");
+  COHORT_CHECK(current_ != nullptr && next_ == nullptr, "no block is written between two calls");
+  COHORT_CHECK(spares_.size() <= spares_max_, "at most spares_max_ spare blocks are kept");
   for (const auto& spare : spares_) {
-    COHORT_CHECK(spare != nullptr && spare != current_, "the current block is no spare one");
+    COHORT_CHECK(spare != nullptr && spare != current_, "a spare block is not the current one");
     COHORT_CHECK(spare->tensor.num_bytes() == current_->tensor.num_bytes(),
                  "blocks of a page have one size");
   }

@@ -175,7 +175,7 @@ VariableSlice::Reading VariableSlice::ReadFor(const RoundRead& round) const {
 
 uint64_t VariableSlice::ReadRowsFor(const RoundRead& round, absl::Span<const int64_t> rows,
                                     absl::Span<std::byte> out) const {
-  COHORT_CHECK(out.size() == rows.size() * RowBytes(), "room for these rows");
+  COHORT_CHECK(out.size() == rows.size() * RowBytes(), "the output has the size of the rows");
   MutexLock lock(mutex_);
   const bool before = ReadsBeforeLocked(round);
   const absl::Time now = rows_ == nullptr ? absl::InfinitePast() : rows_->now();
@@ -250,7 +250,7 @@ absl::StatusOr<SliceSnapshot> VariableSlice::TakeSnapshot(AskGate gate) {
 absl::Status VariableSlice::Restore(const SliceState& state, AskGate gate) {
   COHORT_CHECK(state.value.num_bytes() == num_bytes_, "a value of the slice's shape");
   COHORT_CHECK(state.slots.empty() || state.slots.size() == layout_.rule_spec.slots.size(),
-               "all slots or none");
+               "a state has all slots of the rule, or none");
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   if (state.history.has_value()) {

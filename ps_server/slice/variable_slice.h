@@ -120,6 +120,9 @@ class VariableSlice {
   // the step belongs to no round, returns the current value.
   Reading ReadFor(const RoundRead& round) const;
 
+  // Returns the present content of the slot number `slot` of the update rule.
+  Reading ReadSlot(size_t slot) const;
+
   // Copies some rows to `out`, with the content that ReadFor would return. `rows` are row numbers
   // in the whole variable, all in this slice, or keys of a dynamic table; `out` has exactly the
   // size of these rows. Returns the version of the slice to which all copied rows belong.

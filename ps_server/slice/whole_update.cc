@@ -9,6 +9,7 @@ namespace cohort {
 
 namespace {
 
+// Returns a copy of all pages, one after another.
 std::vector<float> Joined(const PagedValue& paged) {
   std::vector<float> all;
   for (size_t page = 0; page < paged.num_pages(); ++page) {
@@ -19,6 +20,7 @@ std::vector<float> Joined(const PagedValue& paged) {
   return all;
 }
 
+// Replaces the content of all pages. Replace() writes pages that are being read to other memory.
 void ReplaceBy(const std::vector<float>& all, PagedValue& paged) {
   const size_t bytes = all.size() * sizeof(float);
   size_t done = 0;
@@ -33,10 +35,12 @@ void ReplaceBy(const std::vector<float>& all, PagedValue& paged) {
 
 void UpdateWhole(const UpdateKernel& kernel, UpdateStep step, PagedValue& value,
                  std::vector<PagedValue>& slots) {
+  // An empty slice has no whole from which a rule could take norms.
   if (step.gradient.empty()) return;
   std::vector<float> values = Joined(value);
   std::vector<std::vector<float>> of_slots;
   for (const PagedValue& slot : slots) of_slots.push_back(Joined(slot));
+  // The kernel reads and writes the copies, so input and output may be the same memory.
   step.value_in = values;
   step.value_out = absl::MakeSpan(values);
   step.slots.clear();
@@ -48,6 +52,7 @@ void UpdateWhole(const UpdateKernel& kernel, UpdateStep step, PagedValue& value,
 
 std::vector<float> WithAllRows(const MergedRows& gradients, size_t count) {
   std::vector<float> all(count);
+  // MergedRows has each row once, so rows are copied and not added up.
   const size_t width = gradients.width();
   for (size_t i = 0; i < gradients.size(); ++i) {
     const size_t begin = static_cast<size_t>(gradients.row(i)) * width;

@@ -93,7 +93,7 @@ class RowIndex {
 
   // Inserts a row that is not in the index yet. The index must not be full().
   void Insert(uint64_t hash, uint32_t row) {
-    COHORT_CHECK(!full(), "a full index grows first");
+    COHORT_CHECK(!full(), "the index has room");
     Place(groups_, hash, row);
     ++rows_;
   }

@@ -29,7 +29,7 @@ RowRegions::RowRegions(size_t row_bytes)
       shift_(ShiftFor(row_bytes, kRegionBytesMax)),
       mask_((uint32_t{1} << shift_) - 1),
       rows_in_block_(RowsInBlock(row_bytes)) {
-  COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "rows of whole words");
+  COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "a row has a positive multiple of 8 bytes");
   // kNoRow is a number in the last possible region. That region is never used, so no row has the
   // number kNoRow.
   begins_.resize(std::min(kRegionsMax, (size_t{1} << 32) >> shift_));

@@ -155,7 +155,8 @@ void RowTable::ReturnBatch(std::unique_ptr<Batch> batch) const {
 void RowTable::ForStripes(
     absl::Span<const uint64_t> keys,
     absl::FunctionRef<void(RowStripe&, absl::Span<const KeyAt>)> visit) const {
-  COHORT_CHECK(keys.size() < std::numeric_limits<uint32_t>::max(), "a batch of 32-bit size");
+  COHORT_CHECK(keys.size() < std::numeric_limits<uint32_t>::max(),
+               "a batch has fewer keys than 2^32");
   std::unique_ptr<Batch> batch = TakeBatch();
   batch->keys.resize(keys.size());
   batch->sorted.resize(keys.size());
@@ -193,7 +194,8 @@ void RowTable::Pull(absl::Span<const uint64_t> keys, absl::Time now, absl::Span<
 
 void RowTable::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
                     const PushRates& rates, absl::Time now) {
-  COHORT_CHECK(gradients.size() == keys.size() * layout().width(), "a row of gradients each");
+  COHORT_CHECK(gradients.size() == keys.size() * layout().width(),
+               "there is one row of gradients for each row");
   UpdateStep step;
   step.learning_rate = rates.learning_rate;
   step.step = rates.step;

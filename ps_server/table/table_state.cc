@@ -25,7 +25,8 @@ void SightCounts::MakeCounters() {
 
 void SightCounts::Merge(absl::Span<const uint8_t> current, absl::Span<const uint8_t> last,
                         size_t sights) {
-  COHORT_CHECK(current.size() == kCounters && last.size() == kCounters, "whole generations");
+  COHORT_CHECK(current.size() == kCounters && last.size() == kCounters,
+               "each generation has all counters");
   MakeCounters();
   for (size_t i = 0; i < kCounters; ++i) {
     Raise(current_[i], current[i]);

@@ -102,7 +102,7 @@ class LaneWork final : public CommunicatorWork {
     std::unique_ptr<LaneWork> work(new LaneWork(algorithm, transport));
     const World world = work->world_.world();
     ASSIGN_OR_RETURN(work->server_,
-                     world.transport.Listen("127.0.0.1:0", {work->table_->MakeService()}));
+                     world.transport.Listen("127.0.0.1:0", {work->router_->MakeService()}));
     RETURN_IF_ERROR(LeaveText(place, absl::StrCat(place.rank), work->server_->address()));
     WireLanesOptions lanes;
     lanes.group = {"bench", 1};
@@ -120,7 +120,7 @@ class LaneWork final : public CommunicatorWork {
       options.hosts.host_of.push_back(rank / kRanksOfHost);
     }
     work->communicator_ = std::make_unique<LaneCommunicator>(
-        world.clock, world.executor, work->table_, MakeWireLanes(world.transport, lanes), options);
+        world.clock, world.executor, work->router_, MakeWireLanes(world.transport, lanes), options);
     return work;
   }
 
@@ -130,7 +130,7 @@ class LaneWork final : public CommunicatorWork {
   Communicator& communicator() override { return *communicator_; }
 
   RealWorld world_;
-  const std::shared_ptr<FrameRouter> table_ = std::make_shared<FrameRouter>();
+  const std::shared_ptr<FrameRouter> router_ = std::make_shared<FrameRouter>();
   std::unique_ptr<Server> server_;
   std::unique_ptr<LaneCommunicator> communicator_;
 };

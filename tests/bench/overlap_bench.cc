@@ -122,7 +122,7 @@ class Rank {
     rank->behind_->communication->overlap = false;
     ASSIGN_OR_RETURN(rank->server_,
                      world.transport.Listen(place.addresses[static_cast<size_t>(place.rank)],
-                                            {rank->table_->MakeService()}));
+                                            {rank->router_->MakeService()}));
     return rank;
   }
 
@@ -134,7 +134,7 @@ class Rank {
     options.group.size = static_cast<int>(place_.addresses.size());
     options.addresses = place_.addresses;
     options.shm_socket = place_.shm_socket;
-    FormGroup({world_.clock, world_.executor, *place_.transport, table_}, std::move(options),
+    FormGroup({world_.clock, world_.executor, *place_.transport, router_}, std::move(options),
               [this, &formed](FormedGroup group) {
                 group_ =
                     std::make_shared<GangGroup>(std::move(group.communicator), world_.executor);
@@ -187,7 +187,7 @@ class Rank {
   ThreadPool compute_{{"compute", 1}};
   const std::shared_ptr<ReplicaStrands> strands_ =
       std::make_shared<ReplicaStrands>([this](size_t) -> Executor& { return compute_; });
-  const std::shared_ptr<FrameRouter> table_ = std::make_shared<FrameRouter>();
+  const std::shared_ptr<FrameRouter> router_ = std::make_shared<FrameRouter>();
   std::unique_ptr<Server> server_;
   std::shared_ptr<WorkerProgram> overlap_, behind_;
   std::shared_ptr<GangGroup> group_;

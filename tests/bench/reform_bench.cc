@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/cluster/environment.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/train/trainer.h"
 #include "tests/bench/bench.h"
@@ -62,7 +63,7 @@ absl::Status AwaitStep(LocalRun& run, int in_step) {
   bool together = false;
   while (SteadyClock::now() < end) {
     const uint64_t done = run.coordinator().stats().done;
-    const bool now_together = run.coordinator().members()->num_ps() == in_step;
+    const bool now_together = run.coordinator().parts().cluster->num_ps() == in_step;
     if (together && now_together && done > before) return absl::OkStatus();
     // A step that was under way when the members changed is not counted.
     if (!together || !now_together) before = done;

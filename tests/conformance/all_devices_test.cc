@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
@@ -167,9 +168,9 @@ TEST(AllDevices, TheOthersBeginWithoutOneThatIsLostAndOneThatIsRemoved) {
   bool removed = false;
   cluster.sim().CallAt(cluster.sim().Now() + absl::Seconds(1), [&] {
     (*coordinator)
-        ->members()
-        ->RemoveWorker({Role::kWorker, 3}, Farewell::kShutDown,
-                       [&](const absl::Status& status) { removed = status.ok(); });
+        ->parts()
+        .cluster->RemoveWorker({Role::kWorker, 3}, Farewell::kShutDown,
+                               [&](const absl::Status& status) { removed = status.ok(); });
   });
   StepwiseTraining training(**coordinator, job, 99);
   const absl::Status begun = training.Begin();

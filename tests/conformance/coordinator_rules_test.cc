@@ -14,6 +14,7 @@
 #include "common/wire/inprocess_transport.h"
 #include "coordinator/api/input_pipeline.h"
 #include "coordinator/api/training_strategy.h"
+#include "coordinator/schedule/closure.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 #include "tests/support/test_programs.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/replica_values.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"

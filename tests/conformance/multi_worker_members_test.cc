@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/temporary_file.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/members/membership_watch.h"
 #include "coordinator/members/worker_changes.h"
 #include "tests/conformance/strategy_runs.h"
@@ -39,8 +40,8 @@ class MultiWorkerMembers : public WorkersThatAreLost {
 
   // As `ctl remove-worker` and a membership file do it.
   void Remove(TaskId worker, std::optional<absl::Status>& ended) {
-    coordinator_->members()->RemoveWorker(worker, Farewell::kShutDown,
-                                          [&ended](absl::Status status) { ended = status; });
+    coordinator_->parts().cluster->RemoveWorker(worker, Farewell::kShutDown,
+                                                [&ended](absl::Status status) { ended = status; });
   }
   absl::Status RemoveNow(TaskId worker) {
     std::optional<absl::Status> ended;
@@ -78,8 +79,9 @@ TEST_P(MultiWorkerMembers, OneThatWasRemovedIsTakenInAgainWithACopy) {
   for (int i = 0; i < 5; ++i) TrainUntilInStep(kWorkers - 1);
   cluster_.tasks().Kill(leaves);
   cluster_.tasks().Start(leaves);
-  ASSERT_TRUE(
-      coordinator_->members()->AddWorker(leaves, *cluster_.tasks().spec().Address(leaves)).ok());
+  ASSERT_TRUE(coordinator_->parts()
+                  .cluster->AddWorker(leaves, *cluster_.tasks().spec().Address(leaves))
+                  .ok());
   TrainUntilInStep(kWorkers);
   for (int i = 0; i < 5; ++i) TrainUntilInStep(kWorkers);
   ExpectLosses(scheduled_);
@@ -99,9 +101,9 @@ TEST_P(MultiWorkerMembers, AnotherWorkerTakesThePlace) {
   TrainUntilInStep(kWorkers - 1);
   constexpr int kNew = 7;
   const std::string address = cluster_.tasks().AddWorker(kNew);
-  ASSERT_TRUE(coordinator_->members()->AddWorker({Role::kWorker, kNew}, address).ok());
+  ASSERT_TRUE(coordinator_->parts().cluster->AddWorker({Role::kWorker, kNew}, address).ok());
   if (GetParam() % 2 == 0) TrainUntilInStep(kWorkers);
-  for (const Cluster::TaskStatus& member : coordinator_->members()->TaskStatuses()) {
+  for (const Cluster::TaskStatus& member : coordinator_->parts().cluster->TaskStatuses()) {
     cluster_.tasks().Kill(member.task);
     cluster_.tasks().Start(member.task);
   }
@@ -131,11 +133,11 @@ TEST_P(MultiWorkerMembers, AListIsFollowed) {
   write_list(true);
   WorkerChanges::Options how;
   how.farewell = Farewell::kKeep;
-  const auto changes = WorkerChanges::Create(world, coordinator_->members(), std::move(how));
+  const auto changes = WorkerChanges::Create(world, coordinator_->parts().cluster, std::move(how));
   ScriptedResolver resolver;
   const auto watch =
       MembershipWatch::Create(world, MakeMembershipSource("/members", world.files, resolver),
-                              coordinator_->members(), changes);
+                              coordinator_->parts().cluster, changes);
   watch->Start();
   cluster_.sim().RunFor(absl::Seconds(3));
   TrainUntilInStep(kWorkers);
@@ -167,17 +169,17 @@ TEST_P(MultiWorkerNames, ANameIsFollowed) {
     resolver.answer = hosts;
   };
   const auto is_member = [&] {
-    const auto members = coordinator_->members()->TaskStatuses();
+    const auto members = coordinator_->parts().cluster->TaskStatuses();
     return std::any_of(members.begin(), members.end(),
                        [&](const auto& one) { return one.task == leaves && !one.leaving; });
   };
   name_all(true);
   WorkerChanges::Options how;
   how.farewell = Farewell::kKeep;
-  const auto changes = WorkerChanges::Create(world, coordinator_->members(), std::move(how));
+  const auto changes = WorkerChanges::Create(world, coordinator_->parts().cluster, std::move(how));
   const auto watch = MembershipWatch::Create(
       world, MakeMembershipSource("dns:workers:2222", world.files, resolver),
-      coordinator_->members(), changes);
+      coordinator_->parts().cluster, changes);
   watch->Start();
   cluster_.sim().RunFor(absl::Seconds(20));
   name_all(false);

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
@@ -54,7 +55,7 @@ class OtherJob : public testing::Test {
     const absl::Status joined = coordinator.Join();
     ASSERT_TRUE(joined.ok()) << joined;
     EXPECT_EQ(*(*coordinator.Read(counter->variable)).data<float>(), static_cast<float>(count));
-    EXPECT_LE(coordinator.ps().Stats()->pushes(), static_cast<uint64_t>(count));
+    EXPECT_LE(coordinator.parts().ps->Stats()->pushes(), static_cast<uint64_t>(count));
   }
 
   SimCluster cluster{11, /*ps=*/2, /*workers=*/2};

@@ -15,6 +15,7 @@
 #include "common/program/bind.h"
 #include "common/program/graph_builder.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/api/sharded_variable.h"
 #include "coordinator/strategy/partitioner.h"
 #include "tests/sim/sim_cluster.h"
@@ -259,7 +260,7 @@ TEST_F(ReplicaContextTest, AClosurePullsAVariableOnceAndItsReadsAreOfThat) {
   twice.outputs[sum] = ToFetch();
   EXPECT_THAT(std::string(BindProgram("bound_twice", *other.Finish(), twice).status().message()),
               HasSubstr("bound twice"));
-  const uint64_t before = coordinator_->ps().Stats()->pulled_slices();
+  const uint64_t before = coordinator_->parts().ps->Stats()->pulled_slices();
   constexpr uint64_t kClosures = 40;
   std::vector<RemoteValue> values;
   for (uint64_t i = 0; i < kClosures; ++i) {
@@ -272,7 +273,7 @@ TEST_F(ReplicaContextTest, AClosurePullsAVariableOnceAndItsReadsAreOfThat) {
       EXPECT_EQ(fetched[0].span<float>()[i], fetched[1].span<float>()[i]);
     }
   }
-  EXPECT_EQ(coordinator_->ps().Stats()->pulled_slices() - before, 2 * kClosures);
+  EXPECT_EQ(coordinator_->parts().ps->Stats()->pulled_slices() - before, 2 * kClosures);
   EXPECT_THAT(Read(v), ElementsAre(1 + kClosures, 1 + kClosures));
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
+#include "coordinator/schedule/closure.h"
 #include "tests/support/counter.h"
 #include "tests/support/network/sim_transport.h"
 #include "tests/support/test_cluster.h"

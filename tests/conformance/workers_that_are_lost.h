@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/job/job_spec.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/sim/sim_cluster.h"
@@ -62,7 +63,7 @@ class WorkersThatAreLost : public testing::TestWithParam<uint64_t> {
   TaskId Worker(uint64_t index) const {
     return {Role::kWorker, static_cast<int>(index % static_cast<uint64_t>(workers_))};
   }
-  int InStep() const { return coordinator_->members()->num_ps(); }
+  int InStep() const { return coordinator_->parts().cluster->num_ps(); }
   // Trains until a step is done on so many workers, with a step or two scheduled all the time. How
   // long that takes, by the simulated clock.
   absl::Duration TrainUntilInStep(int workers) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 
@@ -46,7 +47,7 @@ TEST(Zombie, PushesNothingAfterTheErrorWasRaised) {
   const auto value = coordinator.Read(counter->variable);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value->data<float>(), 1.0f);
-  const auto stats = coordinator.ps().Stats();
+  const auto stats = coordinator.parts().ps->Stats();
   ASSERT_TRUE(stats.ok());
   EXPECT_GT(stats->refused_pushes(), 0u) << "the worker did push: this test can fail";
 }

@@ -205,7 +205,7 @@ TEST(KerasRecurrent, OutputsAndGradientsAreKerass) {
       Judge(one, ReferenceBackend());
     }
   }
-  EXPECT_EQ(judged, 122);
+  EXPECT_EQ(judged, 130);
 }
 
 }  // namespace

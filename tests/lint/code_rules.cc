@@ -243,6 +243,27 @@ Findings CheckCode(const SourceFile& file) {
   return findings;
 }
 
+Findings CheckComments(const SourceFile& file) {
+  constexpr size_t kMuteLinesMax = 60;
+  Findings findings;
+  if (!IsCpp(file) || absl::StartsWith(file.path, "tests/")) return findings;
+  const std::vector<std::string> lines = absl::StrSplit(file.text, '\n');
+  const auto is_comment = [](absl::string_view line) {
+    return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "//");
+  };
+  if (IsHeader(file)) {
+    const auto first = std::find_if(lines.begin() + 1, lines.end(),
+                                    [](const std::string& line) { return !line.empty(); });
+    if (first != lines.end() && !is_comment(*first)) {
+      findings.push_back(At(file, 2, "a header opens with a comment: what its nouns are"));
+    }
+  } else if (lines.size() > kMuteLinesMax + 1 &&
+             std::none_of(lines.begin(), lines.end(), is_comment)) {
+    findings.push_back(At(file, 1, "no comment says why, up to where, or by which proof"));
+  }
+  return findings;
+}
+
 Findings CheckPortable(const SourceFile& file) {
   Findings findings;
   const std::string open_end = absl::StrCat("\\b(TO", "DO|FIX", "ME|X", "XX)\\b");

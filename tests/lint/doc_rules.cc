@@ -61,7 +61,67 @@ std::set<std::string> WordsOf(const std::vector<SourceFile>& files) {
   return words;
 }
 
+// Returns the anchor that a heading has in rendered Markdown.
+std::string AnchorOf(absl::string_view heading) {
+  std::string anchor;
+  for (const char c : absl::AsciiStrToLower(heading)) {
+    const bool kept = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    if (kept) anchor.push_back(c);
+    if (c == ' ') anchor.push_back('-');
+  }
+  return anchor;
+}
+
+// A part of docs/DECISIONS.md: its heading, the lines of its index, and its decisions.
+struct Room {
+  std::string heading;
+  size_t line = 0;
+  std::vector<std::string> index;
+  std::vector<std::string> decisions;  // the lines that the index should have
+};
+
+// The first room is what stands above the first part: its index is that of the parts.
+std::vector<Room> RoomsOf(const SourceFile& decisions) {
+  std::vector<Room> rooms(1);
+  size_t line = 0;
+  for (const absl::string_view text : absl::StrSplit(decisions.text, '\n')) {
+    ++line;
+    if (absl::StartsWith(text, "# ") && line > 1) {
+      rooms.push_back({std::string(text.substr(2)), line, {}, {}});
+    } else if (absl::StartsWith(text, "## ")) {
+      const std::string heading(text.substr(3));
+      rooms.back().decisions.push_back(absl::StrCat("- [", heading, "](#", AnchorOf(heading), ")"));
+    } else if (absl::StartsWith(text, "- [")) {
+      rooms.back().index.emplace_back(text);
+    }
+  }
+  return rooms;
+}
+
 }  // namespace
+
+Findings CheckDecisions(const SourceFile& decisions) {
+  const std::vector<Room> rooms = RoomsOf(decisions);
+  Findings findings;
+  for (size_t i = 1; i < rooms.size(); ++i) {
+    const Room& room = rooms[i];
+    if (room.index != room.decisions) {
+      findings.push_back(At(decisions, room.line,
+                            absl::StrCat("the index of '", room.heading,
+                                         "' does not list its decisions, in their order")));
+    }
+    const std::string begin = absl::StrCat("- [", room.heading, "](#", AnchorOf(room.heading), ")");
+    const std::string end = absl::StrCat(": ", room.decisions.size());
+    const std::vector<std::string>& counts = rooms.front().index;
+    if (i > counts.size() || !absl::StartsWith(counts[i - 1], begin) ||
+        !absl::EndsWith(counts[i - 1], end)) {
+      findings.push_back(
+          At(decisions, room.line,
+             absl::StrCat("line ", i, " of the first index is not '", begin, " ...", end, "'")));
+    }
+  }
+  return findings;
+}
 
 Findings CheckQuotedPaths(const std::vector<SourceFile>& files) {
   static const std::regex path(

@@ -26,7 +26,8 @@ Plans PlanOfCommon() {
       {"common/formats", {"common/tensor"}},
       {"common/formats/hdf5", {"common/formats"}},
       {"common/formats/weights", {"common/formats/hdf5", "common/checkpoint"}},
-      {"common/program", {"common/tensor", "proto"}},
+      {"common/program/ops", {}},
+      {"common/program", {"common/program/ops", "common/tensor", "proto"}},
       {"common/checkpoint", {"common/tensor", "proto"}},
       {"common/wire", {"common/tensor", "proto"}},
       {"common/wire/frames", {"common/wire", "common/cluster"}},
@@ -161,6 +162,11 @@ const std::vector<Library>& Libraries() {
   return *libraries;
 }
 
+const std::regex& IncludeLine() {
+  static const std::regex include("(^|\n)#include [\"<]([^\">]+)[\">]");
+  return include;
+}
+
 bool IsInOneOf(const Rooms& rooms, const std::string& room) {
   return std::any_of(rooms.begin(), rooms.end(), [&](const std::string& one) {
     return room == one || absl::StartsWith(room, absl::StrCat(one, "/"));
@@ -212,16 +218,52 @@ std::string Verdict(const SourceFile& file, const std::string& include) {
 
 }  // namespace
 
+const std::set<std::string>& BehindTheApi() {
+  static const auto* const headers = new std::set<std::string>{
+      "coordinator/api/coordinator_impl.h", "coordinator/api/coordinator_parts.h",
+      "coordinator/cluster/cluster.h",      "coordinator/homes/ps_control.h",
+      "coordinator/homes/shard_transfer.h", "coordinator/job/job_spec.h",
+      "coordinator/local/child_process.h",  "coordinator/recovery/copies.h",
+      "coordinator/recovery/recovery.h",    "coordinator/schedule/scheduler.h"};
+  return *headers;
+}
+
 Findings CheckIncludes(const SourceFile& file) {
   Findings findings;
   if (!IsCpp(file)) return findings;
-  static const std::regex include("(^|\n)#include [\"<]([^\">]+)[\">]");
-  for (auto match = std::sregex_iterator(file.text.begin(), file.text.end(), include);
+  for (auto match = std::sregex_iterator(file.text.begin(), file.text.end(), IncludeLine());
        match != std::sregex_iterator(); ++match) {
     const std::string verdict = Verdict(file, (*match)[2].str());
     if (verdict.empty()) continue;
     const size_t line = LineOf(file.text, static_cast<size_t>(match->position(2)));
     findings.push_back(At(file, line, absl::StrCat("includes ", (*match)[2].str(), ": ", verdict)));
+  }
+  return findings;
+}
+
+Findings CheckApi(const std::vector<SourceFile>& files) {
+  std::map<std::string, const SourceFile*> headers;
+  for (const SourceFile& file : files) headers[file.path] = &file;
+  Findings findings;
+  std::vector<std::string> waiting = {"coordinator/api/cohort.h"};
+  std::set<std::string> reached = {waiting.front()};
+  while (!waiting.empty()) {
+    const auto header = headers.find(waiting.back());
+    waiting.pop_back();
+    if (header == headers.end()) continue;  // of another library, or made by protoc
+    const SourceFile& file = *header->second;
+    for (auto match = std::sregex_iterator(file.text.begin(), file.text.end(), IncludeLine());
+         match != std::sregex_iterator(); ++match) {
+      const std::string included = (*match)[2].str();
+      if (BehindTheApi().count(included) > 0) {
+        const size_t line = LineOf(file.text, static_cast<size_t>(match->position(2)));
+        findings.push_back(At(file, line,
+                              absl::StrCat("includes ", included,
+                                           ", so coordinator/api/cohort.h shows it to programs")));
+      } else if (reached.insert(included).second) {
+        waiting.push_back(included);
+      }
+    }
   }
   return findings;
 }

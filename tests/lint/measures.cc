@@ -104,12 +104,25 @@ Graph IncludesBetween(const std::vector<SourceFile>& files,
   return graph;
 }
 
+size_t MedianOf(std::vector<size_t> sizes) {
+  if (sizes.empty()) return 0;
+  std::sort(sizes.begin(), sizes.end());
+  return sizes[sizes.size() / 2];
+}
+
 // Returns "median / 90th percentile / largest".
 std::string Spread(std::vector<size_t> sizes) {
   if (sizes.empty()) return "none";
   std::sort(sizes.begin(), sizes.end());
   return absl::StrCat(sizes[sizes.size() / 2], " / ", sizes[sizes.size() * 9 / 10], " / ",
                       sizes.back());
+}
+
+// Returns whether a comment that begins with "of" stands behind code.
+bool IsTrailingOf(const std::string& line) {
+  static const std::regex trailing(".*\\S.* // [oO]f\\b.*");
+  return std::regex_match(line, trailing) &&
+         !absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "//");
 }
 
 // Counts comment lines and how blocks of them open. Thread-compatible.
@@ -125,7 +138,7 @@ class CommentCounter {
       if (comment) ++comments_[IsHeader(file)];
       if (comment && !within) CountOpening(text, measures);
       within = comment;
-      if (absl::StrContains(line, ";  // of ")) ++measures.trailing_of;
+      if (IsTrailingOf(line)) ++measures.trailing_of;
     }
   }
 
@@ -179,6 +192,7 @@ Measures MeasureHouse(const std::vector<SourceFile>& files) {
     comments.Add(file, measures);
   }
   for (const auto& [stem, lines] : pairs) pair_sizes.push_back(lines);
+  measures.median_pair_lines = MedianOf(pair_sizes);
   std::string crowd;
   for (const auto& [folder, names] : stems) {
     absl::StrAppend(&crowd, " ", folder, " ", names.size());

@@ -12,9 +12,10 @@
 namespace cohort::lint {
 
 struct Measures {
-  std::vector<std::string> folder_circles;  // each the names of its folders
-  std::vector<std::string> pair_circles;    // each the names of its stems
-  std::vector<std::string> crowded_folders;
+  std::vector<std::string> folder_circles;   // each the names of its folders
+  std::vector<std::string> pair_circles;     // each the names of its stems
+  std::vector<std::string> crowded_folders;  // those with more stems than a reader can keep apart
+  size_t median_pair_lines = 0;              // lines of a header and its source together
   size_t comment_blocks = 0;  // that stand on lines of their own, but for those that open a file
   size_t open_with_verb = 0;  // "Returns ...", "Releases ..."
   size_t open_with_fragment = 0;  // "Of ...", "What ...", "Who ...": they lean on the name

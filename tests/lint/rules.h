@@ -37,18 +37,35 @@ Findings JudgeSizes(const std::vector<Excess>& excesses, const std::string& exce
 
 // Sleeps, environment reads, open ends, #pragma once, file names, class comments.
 Findings CheckCode(const SourceFile& file);
+// Rule 24 of STYLE.md: a header of the product opens with a comment. Rule 25: a source of more than
+// 60 lines has one.
+Findings CheckComments(const SourceFile& file);
+// Rule 11 of STYLE.md: each public method of a class with CheckInvariants that changes the object
+// and is defined in a source has InvariantsAfter.
+Findings CheckInvariantsAfter(const std::vector<SourceFile>& files);
+// Rule 1 of STYLE.md: a class has one source, or is a service by verb. Exceptions are named beside
+// the rule.
+Findings CheckSourcesOfClasses(const std::vector<SourceFile>& files);
 // A type that others can name is defined once in the product: all of it is one namespace.
 Findings CheckTypeNames(const std::vector<SourceFile>& files);
 // Paths of one machine and hosts of package registries, in any text file.
 Findings CheckPortable(const SourceFile& file);
 // The arrows of docs/architecture.svg.
 Findings CheckIncludes(const SourceFile& file);
+// Headers that programs do not see, because each shows much of what stands behind the API.
+const std::set<std::string>& BehindTheApi();
+// The headers that coordinator/api/cohort.h reaches: none of those above is among them.
+Findings CheckApi(const std::vector<SourceFile>& files);
 // Paths between backticks in documents: each is a file, with or without its ending, or a folder.
 Findings CheckQuotedPaths(const std::vector<SourceFile>& files);
 // Types and tests between backticks in the documents of these paths, by each word of their names.
 Findings CheckQuotedNames(const std::set<std::string>& documents,
                           const std::vector<SourceFile>& files);
-// The table of docs/COMPATIBILITY.md against the list of ids and the tests that exist.
+// The indexes of docs/DECISIONS.md: each part lists its decisions, and the first one the parts,
+// with how many decisions they have.
+Findings CheckDecisions(const SourceFile& decisions);
+// The tables of requirements and of tests in docs/COMPATIBILITY.md, against the list of ids and the
+// tests that exist.
 Findings CheckCompatibility(const std::string& table, const std::string& ids,
                             const std::vector<SourceFile>& files);
 

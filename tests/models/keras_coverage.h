@@ -31,8 +31,8 @@ struct OptionCoverage {
   std::vector<OptionCases> cases;  // by version, as ModelCaseVersions()
   std::string test;                // the file of the test that covers the key beside the cases
 
-  // Returns whether nothing covers the option.
-  bool IsOpen() const;
+  // Returns whether nothing covers the option in one version, which has it.
+  bool IsOpenIn(size_t version) const;
 };
 
 // The cases of one version that have a class.

@@ -111,6 +111,11 @@ TEST(KerasCoverageTest, ACaseCoversWhatItsMeaningNeeds) {
               Not(IsEmpty()));
 }
 
+TEST(KerasCoverageTest, LeavesNoOptionOpen) {
+  if (!UnpackedModelCases().empty()) return;  // other cases cover other options
+  EXPECT_THAT(OpenOptions(), IsEmpty());
+}
+
 TEST(KerasDocumentsTest, OnlyTheMadePartIsReplaced) {
   const MadeDocument document = {"docs/X.md", "new\n"};
   EXPECT_EQ(*WithMadePart(document, "a\n<!-- made: begin -->\nold\n<!-- made: end -->\nb\n"),

@@ -69,7 +69,8 @@ std::vector<std::string> CountTexts(const std::vector<ClassCases>& cases, const 
 }
 
 // Returns what covers an option in one version.
-std::string OptionText(const OptionCoverage& option, const OptionCases& cases) {
+std::string OptionText(const OptionCoverage& option, size_t version) {
+  const OptionCases& cases = option.cases[version];
   if (option.rule == OptionRule::kOneValue) return absl::StrCat("only ", Code(option.value));
   if (option.rule == OptionRule::kIgnored) return "any value, no effect";
   if (!cases.names.empty()) {
@@ -77,12 +78,12 @@ std::string OptionText(const OptionCoverage& option, const OptionCases& cases) {
     return absl::StrCat(Code(cases.names.front()), more == 0 ? "" : absl::StrCat(" +", more));
   }
   if (!option.test.empty()) return Code(option.test);
-  return cases.written || option.IsOpen() ? "open" : "–";
+  return option.IsOpenIn(version) ? "open" : "–";
 }
 
 std::string OptionRow(const std::string& class_name, const OptionCoverage& option) {
   std::vector<std::string> cells = {class_name, Code(option.key)};
-  for (const OptionCases& cases : option.cases) cells.push_back(OptionText(option, cases));
+  for (size_t i = 0; i < option.cases.size(); ++i) cells.push_back(OptionText(option, i));
   return Row(cells);
 }
 
@@ -179,33 +180,6 @@ std::string Wrapped(const std::vector<std::string>& names) {
   return text + "\n";
 }
 
-// Returns "Class.key" of each option that no test covers; the class is "*" where every class has
-// it.
-std::vector<std::string> OpenOptions(const KindCoverage& kind) {
-  std::vector<std::string> open;
-  for (const OptionCoverage& option : kind.common) {
-    if (option.IsOpen()) open.push_back(absl::StrCat("*.", option.key));
-  }
-  for (const ClassCoverage& one : kind.classes) {
-    for (const OptionCoverage& option : one.options) {
-      if (option.IsOpen()) open.push_back(absl::StrCat(one.name, ".", option.key));
-    }
-  }
-  return open;
-}
-
-// Returns the open options of all kinds, a paragraph for each kind that has any.
-std::string OpenText(const std::vector<KindCoverage>& kinds) {
-  std::string text;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    const std::vector<std::string> open = OpenOptions(kinds[i]);
-    if (open.empty()) continue;
-    absl::StrAppend(&text, text.empty() ? "" : "\n", kKinds[i].title, " (", open.size(), "):\n",
-                    Wrapped(open));
-  }
-  return text.empty() ? "No option is without a test.\n" : text;
-}
-
 // Returns the configurations of each version that pass, and the names of those that do not.
 std::string ConfigTable() {
   const auto configs = ReadConfigs();
@@ -247,7 +221,7 @@ std::string Overview(const std::vector<KindCoverage>& kinds) {
     if (kind == "cell") absl::StrAppend(&text, Title("Activations"), ActivationTable());
   }
   absl::StrAppend(&text, Title("Functions as layers"), Wrapped(OperationClasses()));
-  absl::StrAppend(&text, Title("Whole models"), ConfigTable(), Title("Open"), OpenText(kinds));
+  absl::StrAppend(&text, Title("Whole models"), ConfigTable());
   return text;
 }
 
@@ -266,6 +240,24 @@ std::string OptionTables(const std::vector<KindCoverage>& kinds) {
 }
 
 }  // namespace
+
+std::vector<std::string> OpenOptions() {
+  std::vector<std::string> open;
+  const auto add = [&](const std::string& class_name, const OptionCoverage& option) {
+    for (size_t i = 0; i < option.cases.size(); ++i) {
+      if (!option.IsOpenIn(i)) continue;
+      open.push_back(absl::StrCat(ModelCaseVersions()[i], " ", class_name, ".", option.key));
+    }
+  };
+  for (const Kind& one : kKinds) {
+    const KindCoverage kind = CoverageOf(one.kind);
+    for (const OptionCoverage& option : kind.common) add(absl::StrCat("every ", one.kind), option);
+    for (const ClassCoverage& of : kind.classes) {
+      for (const OptionCoverage& option : of.options) add(of.name, option);
+    }
+  }
+  return open;
+}
 
 std::vector<MadeDocument> KerasDocuments() {
   std::vector<KindCoverage> kinds;

@@ -19,6 +19,10 @@ struct MadeDocument {
 // Returns the documents. Takes seconds: every golden case is read once for each of its options.
 std::vector<MadeDocument> KerasDocuments();
 
+// Returns "VERSION CLASS.KEY" of each option that a version has and no test covers. Takes seconds,
+// too.
+std::vector<std::string> OpenOptions();
+
 // Returns `text`, the text of the document, with its made part replaced. Errors: INVALID_ARGUMENT
 // if the marks are not there once each, in their order.
 absl::StatusOr<std::string> WithMadePart(const MadeDocument& document, const std::string& text);

@@ -3,6 +3,7 @@
 // Runs a golden case through the path of a job: the job file's section is read, and what it
 // describes is built and run with the inputs of the case.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ Verdict RunLossCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunMetricCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunRegularizerCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunConstraintCase(const ModelCase& one);
+
+// Returns a value after an update that changes nothing but has these parameters of a constraint.
+absl::StatusOr<Tensor> AfterConstraint(const std::map<std::string, double>& parameters,
+                                       Tensor value);
 
 // Parses a job with this model and these arguments of compile(); `compile` needs no loss.
 absl::StatusOr<JobSpec> ParseCaseJob(const nlohmann::json& model, nlohmann::json compile);

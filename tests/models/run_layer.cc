@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
+#include "common/tensor/initializer.h"
 #include "coordinator/model/model.h"
 #include "tests/models/run_case.h"
 
@@ -221,7 +222,9 @@ class LayerRun {
 
   // Compares the outputs, the gradients and the training call. Returns the first difference, or "".
   absl::StatusOr<std::string> Run(CaseKernels kernels) {
-    const std::string wrong = CheckVariables();
+    std::string wrong = CheckVariables();
+    if (!wrong.empty()) return wrong;
+    ASSIGN_OR_RETURN(wrong, CheckWeightRules());
     if (!wrong.empty()) return wrong;
     ASSIGN_OR_RETURN(const std::string inference,
                      RunMode(ModelMode::kEvaluation, one_.json, kernels));
@@ -245,6 +248,41 @@ class LayerRun {
                           " for weight ", weights_[i].name, weights_[i].shape.ToString());
     }
     return "";
+  }
+
+  // Compares how the variables begin, and what the constraints make of the weights of the case.
+  absl::StatusOr<std::string> CheckWeightRules() const {
+    const GoldenTolerance tolerance = ToleranceOf(one_.json);
+    for (const GoldenTensor& initial : TensorsOf(one_.json, "initial")) {
+      const VariableSpec* const variable = VariableOf(initial.name);
+      if (variable == nullptr) return absl::StrCat("no variable ", initial.name);
+      ASSIGN_OR_RETURN(const Tensor value, InitialValue(*variable));
+      const std::string wrong = Difference(initial, value, {});
+      if (!wrong.empty()) return absl::StrCat("in the beginning, ", wrong);
+    }
+    const std::vector<GoldenTensor> constrained = TensorsOf(one_.json, "constrained");
+    for (size_t i = 0; i < constrained.size(); ++i) {
+      ASSIGN_OR_RETURN(const Tensor value, AfterConstraint(model_.variables()[i].rule_parameters,
+                                                           ToTensor(weights_[i])));
+      const std::string wrong = Difference(constrained[i], value, tolerance);
+      if (!wrong.empty()) return absl::StrCat("after its constraint, ", wrong);
+    }
+    return std::string();
+  }
+
+  // Returns the variable of a weight; null: there is none.
+  const VariableSpec* VariableOf(const std::string& weight) const {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i].name == weight) return &model_.variables()[i];
+    }
+    return nullptr;
+  }
+
+  static absl::StatusOr<Tensor> InitialValue(const VariableSpec& variable) {
+    const proto::Initializer& rule = variable.initializer;
+    const InitializerSpec initializer = {rule.op(), rule.a(), rule.b(), rule.seed()};
+    const int64_t rows = variable.shape.rank() > 0 ? variable.shape.dim(0) : 1;
+    return InitialRows(initializer, variable.name, DType::kFloat32, variable.shape, {0, rows});
   }
 
   absl::StatusOr<CaseGraph> Build(ModelMode mode, const json* gradients) const {

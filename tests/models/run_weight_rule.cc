@@ -10,8 +10,8 @@
 #include "common/program/update_rule.h"
 #include "common/runtime/update/make_update_kernel.h"
 #include "coordinator/layers/constraint.h"
+#include "coordinator/layers/penalty.h"
 #include "coordinator/layers/regularizer.h"
-#include "coordinator/network/penalty.h"
 #include "tests/models/run_case.h"
 
 namespace cohort {
@@ -65,27 +65,10 @@ absl::StatusOr<std::string> CompareRegularizer(const ModelCase& one, const Regul
   return wrong.empty() ? wrong : absl::StrCat("gradient of ", wrong);
 }
 
-// Applies an update that changes nothing, so that what is left is the constraint.
 absl::StatusOr<std::string> CompareConstraint(const ModelCase& one, const ConstraintSpec& spec) {
   const GoldenTensor x = TensorsOf(one.json, "inputs").at(0);
-  proto::UpdateRule rule;
-  rule.set_op("sgd");
   ASSIGN_OR_RETURN(const auto parameters, ConstraintParameters(spec, x.shape));
-  for (const auto& [name, value] : parameters) {
-    proto::HyperParameter& parameter = *rule.add_parameters();
-    parameter.set_name(name);
-    parameter.set_value(value);
-  }
-  RETURN_IF_ERROR(DescribeUpdateRule(rule).status());
-  RETURN_IF_ERROR(CheckRuleFits(rule, x.shape));
-  ASSIGN_OR_RETURN(const std::unique_ptr<UpdateKernel> kernel, MakeUpdateKernel(rule));
-  Tensor value = ToTensor(x);
-  const auto count = static_cast<size_t>(value.num_elements());
-  const std::vector<float> gradient(count, 0);
-  const absl::Span<float> span = absl::MakeSpan(value.mutable_data<float>(), count);
-  UpdateStep step{.gradient = gradient, .value_in = span, .value_out = span};
-  step.learning_rate = 0;
-  kernel->Apply(step);
+  ASSIGN_OR_RETURN(const Tensor value, AfterConstraint(parameters, ToTensor(x)));
   return Difference(TensorsOf(one.json, "outputs").at(0), value, ToleranceOf(one.json));
 }
 
@@ -95,6 +78,27 @@ Verdict VerdictOf(const absl::StatusOr<std::string>& difference) {
 }
 
 }  // namespace
+
+absl::StatusOr<Tensor> AfterConstraint(const std::map<std::string, double>& parameters,
+                                       Tensor value) {
+  proto::UpdateRule rule;
+  rule.set_op("sgd");
+  for (const auto& [name, number] : parameters) {
+    proto::HyperParameter& parameter = *rule.add_parameters();
+    parameter.set_name(name);
+    parameter.set_value(number);
+  }
+  RETURN_IF_ERROR(DescribeUpdateRule(rule).status());
+  RETURN_IF_ERROR(CheckRuleFits(rule, value.shape()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<UpdateKernel> kernel, MakeUpdateKernel(rule));
+  const auto count = static_cast<size_t>(value.num_elements());
+  const std::vector<float> gradient(count, 0);
+  const absl::Span<float> span = absl::MakeSpan(value.mutable_data<float>(), count);
+  UpdateStep step{.gradient = gradient, .value_in = span, .value_out = span};
+  step.learning_rate = 0;
+  kernel->Apply(step);
+  return value;
+}
 
 Verdict RunRegularizerCase(const ModelCase& one, CaseKernels kernels) {
   RegularizerSpec spec;

@@ -33,7 +33,9 @@ INSTANTIATE_TEST_SUITE_P(
                                              "--sizes", "64KiB", "--ranks", "2"},
                     std::vector<std::string>{"overlap", "--repeats", "1", "--layers", "2",
                                              "--width", "64"},
-                    std::vector<std::string>{"schedule", "--repeats", "1", "--closures", "200"}),
+                    std::vector<std::string>{"schedule", "--repeats", "1", "--closures", "200"},
+                    std::vector<std::string>{"compute", "--model", "lstm,resnet20,transformer",
+                                             "--threads", "1", "--repeats", "1", "--batch", "2"}),
     [](const auto& test) { return test.param[0]; });
 
 }  // namespace

@@ -83,7 +83,12 @@ TEST_F(CleanStop, ATaskThatStandsStillHoldsTheCoordinatorForTheDrainTimeout) {
   coordinator = cluster.StartCoordinator(kExamples, {kEndless, "cluster.lease_timeout_ms=3600000"},
                                          {"--drain_timeout_s", "1"});
   ASSERT_TRUE(coordinator->ReadErrUntil("Epoch 2/", kPatience)) << coordinator->err();
+  FaultProxy& proxy = cluster.ps(0).proxy;
   ASSERT_TRUE(StopChild(cluster.ps(0).process->pid()));
+  // Between two epochs, nothing may be under way yet.
+  const uint64_t before = proxy.counts().to_server.passed;
+  ASSERT_TRUE(proxy.WaitUntil(
+      [before](const auto& counts) { return counts.to_server.passed > before; }, kPatience));
   coordinator->Signal(SIGTERM);
   const ProcessRun run = coordinator->Wait(kPatience);
   EXPECT_EQ(run.exit_code, kExitDrainTimeout) << run.err;

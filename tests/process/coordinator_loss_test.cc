@@ -18,9 +18,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
+#include "common/base/unique_fd.h"
 #include "common/cluster/exit_codes.h"
 #include "common/wire/route/real_world.h"
 #include "coordinator/local/local_cluster.h"
+#include "coordinator/local/process_id.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/program/cohort_ops.h"
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"

@@ -41,7 +41,7 @@ struct Said {
   }
 };
 
-Said RunOf(DaemonSim& sim, const std::vector<std::string>& sets = {}) {
+Said RunAndHear(DaemonSim& sim, const std::vector<std::string>& sets = {}) {
   testing::internal::CaptureStderr();
   Said said{sim.Run(sets), {}};
   said.lines = absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
@@ -50,7 +50,7 @@ Said RunOf(DaemonSim& sim, const std::vector<std::string>& sets = {}) {
 
 TEST(Beginning, AJobThatFindsNoCheckpointSaysThatItBeginsAnew) {
   DaemonSim sim(1, 1, 1, {"checkpoint.directory=/saved", "checkpoint.restore=latest"});
-  const Said first = RunOf(sim);
+  const Said first = RunAndHear(sim);
   ASSERT_EQ(first.result.code, kExitOk) << first.result.error;
   ASSERT_THAT(first.Of("checkpoint_none"), SizeIs(1));
   EXPECT_THAT(first.Of("checkpoint_none")[0],
@@ -58,7 +58,7 @@ TEST(Beginning, AJobThatFindsNoCheckpointSaysThatItBeginsAnew) {
                     HasSubstr("the training begins anew")));
   EXPECT_THAT(first.Of("checkpoint_restored"), IsEmpty());
   EXPECT_EQ(SummaryOf(first.result)["steps"], kSteps);
-  const Said second = RunOf(sim);
+  const Said second = RunAndHear(sim);
   EXPECT_THAT(second.Of("checkpoint_none"), IsEmpty());
   EXPECT_THAT(second.Of("checkpoint_restored"), SizeIs(1));
 }
@@ -87,7 +87,7 @@ TEST(Beginning, ACheckpointIsRestoredByItsPrefixAlone) {
   const auto wanted = sim.Run({"checkpoint.directory=/saved", "checkpoint.restore=latest"});
   ASSERT_EQ(wanted.code, kExitOk) << wanted.error;
   for (const char* prefix : {"/saved/ckpt-20", "/saved/ckpt-20.index"}) {
-    const Said said = RunOf(sim, {absl::StrCat("checkpoint.restore=", prefix)});
+    const Said said = RunAndHear(sim, {absl::StrCat("checkpoint.restore=", prefix)});
     ASSERT_EQ(said.result.code, kExitOk) << said.result.error;
     ASSERT_THAT(said.Of("checkpoint_restored"), SizeIs(1));
     EXPECT_THAT(said.Of("checkpoint_restored")[0],
@@ -117,7 +117,7 @@ TEST(Beginning, ALossThatIsNoNumberIsSaidOnceWithItsStep) {
   ASSERT_LT(step, 10);
   for (const char* type : {"parameter_server", "multi_worker_mirrored"}) {
     DaemonSim sim(1, type[0] == 'p' ? 1 : 0, 1, sets);
-    const Said said = RunOf(sim, {absl::StrCat("strategy.type=", type)});
+    const Said said = RunAndHear(sim, {absl::StrCat("strategy.type=", type)});
     ASSERT_EQ(said.result.code, kExitOk) << said.result.error;
     const std::vector<std::string> lines = said.Of("loss_not_finite");
     ASSERT_THAT(lines, SizeIs(1)) << type;
@@ -132,9 +132,9 @@ TEST(Beginning, SlotsThatTheCheckpointLacksAreCounted) {
                                              "checkpoint.restore=latest"};
   DaemonSim sim(1, 1, 1, restores);
   ASSERT_EQ(sim.Run({kAdam, "fit.epochs=1"}).code, kExitOk);
-  const Said same = RunOf(sim, {kAdam, "fit.epochs=2"});
+  const Said same = RunAndHear(sim, {kAdam, "fit.epochs=2"});
   EXPECT_THAT(same.Of("checkpoint_slots"), IsEmpty()) << "all are there";
-  const Said other = RunOf(sim, {kMomentum});
+  const Said other = RunAndHear(sim, {kMomentum});
   ASSERT_EQ(other.result.code, kExitOk) << other.result.error;
   ASSERT_THAT(other.Of("checkpoint_slots"), SizeIs(1));
   EXPECT_THAT(other.Of("checkpoint_slots")[0],
@@ -143,13 +143,27 @@ TEST(Beginning, SlotsThatTheCheckpointLacksAreCounted) {
 }
 
 // As to fine-tune: the variables alone, whatever else the checkpoint has.
+// A layer that was lost by mistake is noticed.
+TEST(Beginning, ValuesThatTheModelHasNoVariableForAreNamed) {
+  DaemonSim sim(1, 1, 1, {"checkpoint.directory=/saved", "checkpoint.restore=latest"});
+  ASSERT_EQ(sim.Run({"fit.epochs=1"}).code, kExitOk);
+  const Said same = RunAndHear(sim, {"fit.epochs=2"});
+  ASSERT_EQ(same.result.code, kExitOk) << same.result.error;
+  EXPECT_THAT(same.Of("checkpoint_values_not_taken"), IsEmpty()) << "all have one";
+  const Said less = RunAndHear(sim, {"model.config.layers.0.config.use_bias=false"});
+  ASSERT_EQ(less.result.code, kExitOk) << less.result.error;
+  ASSERT_THAT(less.Of("checkpoint_values_not_taken"), SizeIs(1));
+  EXPECT_THAT(less.Of("checkpoint_values_not_taken")[0],
+              AllOf(HasSubstr("level=warning"), HasSubstr("values=1"), HasSubstr("/bias")));
+}
+
 TEST(Beginning, WeightsAloneComeWithoutStepsEpochsAndSlots) {
   DaemonSim sim(1, 1, 1, {"checkpoint.directory=/saved", kAdam, "fit.closures_in_flight=1"});
   ASSERT_EQ(sim.Run().code, kExitOk);
   DaemonSim fresh(1, 1, 1, {kAdam, "fit.closures_in_flight=1"});
   const nlohmann::json anew = SummaryOf(fresh.Run({"fit.epochs=1"}));
-  const Said said =
-      RunOf(sim, {"checkpoint.restore=latest", "checkpoint.weights_only=true", "fit.epochs=1"});
+  const Said said = RunAndHear(
+      sim, {"checkpoint.restore=latest", "checkpoint.weights_only=true", "fit.epochs=1"});
   ASSERT_EQ(said.result.code, kExitOk) << said.result.error;
   ASSERT_THAT(said.Of("checkpoint_slots"), SizeIs(1));
   EXPECT_THAT(said.Of("checkpoint_slots")[0], HasSubstr(" restored=0 new=4 not_taken=4"));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/temporary_file.h"
 #include "common/checkpoint/checkpoint_files.h"
+#include "coordinator/recovery/recovery_store.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 #include "tests/support/test_programs.h"

@@ -9,6 +9,7 @@
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
 #include "common/tensor/slice_spec.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/inline_tensors.h"
 #include "tests/support/sequence_rng.h"
@@ -121,9 +122,9 @@ class DynamicTableSim : public testing::Test {
     for (const int64_t key : keys.span<int64_t>()) run.expected[key] += 1;
     std::vector<int64_t> asked;
     for (const auto& [key, times] : run.expected) asked.push_back(key);
-    ASSIGN_OR_RETURN(const Tensor rows, coordinator->ps().ReadRows(table.layout(), asked));
+    ASSIGN_OR_RETURN(const Tensor rows, coordinator->parts().ps->ReadRows(table.layout(), asked));
     for (size_t i = 0; i < asked.size(); ++i) run.counted[asked[i]] = rows.data<float>()[i];
-    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator->ps().Stats());
+    ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator->parts().ps->Stats());
     run.rows = stats.tables().rows();
     run.replayed = coordinator->stats().replayed;
     return run;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 
 namespace cohort {
 
@@ -95,7 +96,7 @@ void GangLife::CheckResults() {
 
 absl::Status GangLife::Finish() {
   options().on_all_done();
-  const auto in_step = [this] { return coordinator().members()->num_ps() == plan_.workers; };
+  const auto in_step = [this] { return coordinator().parts().cluster->num_ps() == plan_.workers; };
   // A loss that nobody has noticed yet is over behind the first round.
   constexpr int kRounds = 2;
   for (int round = 1; round <= kRounds; ++round) {
@@ -110,7 +111,7 @@ absl::Status GangLife::Finish() {
   }
   if (!in_step() && !IsOver()) {
     options().violate(absl::StrCat("of ", plan_.workers, " workers ",
-                                   coordinator().members()->num_ps(),
+                                   coordinator().parts().cluster->num_ps(),
                                    " are in step in the end: ", DescribeWait()));
   }
   return absl::OkStatus();
@@ -128,7 +129,7 @@ absl::Status GangLife::CheckTable(int worker) {
   std::vector<int64_t> keys;
   for (int64_t example = 1; example <= plan_.examples; ++example) keys.push_back(example);
   const absl::StatusOr<Tensor> rows =
-      coordinator().ps().ReadRows(CopyOf(*programs_.table, worker), keys);
+      coordinator().parts().ps->ReadRows(CopyOf(*programs_.table, worker), keys);
   // Lost since it was asked for.
   if (absl::IsInvalidArgument(rows.status()) || ClassOf(rows.status()) == proto::PS_LOST) {
     return absl::OkStatus();
@@ -149,7 +150,8 @@ absl::Status GangLife::CheckTable(int worker) {
 }
 
 absl::Status GangLife::CheckCopy(int worker) {
-  const absl::StatusOr<Tensor> value = coordinator().ps().Read(CopyOf(programs_.variable, worker));
+  const absl::StatusOr<Tensor> value =
+      coordinator().parts().ps->Read(CopyOf(programs_.variable, worker));
   // Lost since it was asked for.
   if (absl::IsInvalidArgument(value.status()) || ClassOf(value.status()) == proto::PS_LOST) {
     return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 
 namespace cohort {
 
@@ -127,7 +128,7 @@ void AddAgain(Clock& clock, const std::weak_ptr<Cluster>& members, TaskId worker
 
 bool JobLife::RemoveWorker(const std::string& host, absl::Duration absence) {
   if (coordinator_ == nullptr || IsOver()) return false;
-  const std::shared_ptr<Cluster> members = coordinator_->members();
+  const std::shared_ptr<Cluster> members = coordinator_->parts().cluster;
   for (const Cluster::TaskStatus& member : members->TaskStatuses()) {
     if (member.task.ToString() != host || member.leaving) continue;
     // A refusal comes at once.
@@ -148,7 +149,7 @@ bool JobLife::RemoveWorker(const std::string& host, absl::Duration absence) {
 void JobLife::AddRemoved() {
   if (coordinator_ == nullptr) return;
   for (const Cluster::TaskStatus& member : std::exchange(removed_, {})) {
-    AddAgain(world_.clock, coordinator_->members(), member.task, member.address,
+    AddAgain(world_.clock, coordinator_->parts().cluster, member.task, member.address,
              absl::ZeroDuration());
   }
 }
@@ -170,14 +171,14 @@ uint64_t JobLife::NumEnded() const {
 }
 
 bool JobLife::IsHeardOf(TaskId task) const {
-  return coordinator_ == nullptr || coordinator_->members()->IsReached(task);
+  return coordinator_ == nullptr || coordinator_->parts().cluster->IsReached(task);
 }
 
 std::string JobLife::DescribeWait() const {
   if (coordinator_ == nullptr) {
     return absl::StrCat(options_.host, " does not run: ", error_.ToString());
   }
-  return absl::StrCat(options_.host, ": ", coordinator_->scheduler()->DescribeWait(), "; ",
+  return absl::StrCat(options_.host, ": ", coordinator_->parts().scheduler->DescribeWait(), "; ",
                       coordinator_->ClusterReport());
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/cluster/cluster.h"
 #include "tests/sim/job_plan.h"
 #include "tests/sim/sim_actors.h"
 #include "tests/support/sequence_rng.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/temporary_file.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/members/membership_watch.h"
 #include "coordinator/members/worker_changes.h"
 #include "tests/sim/sim_cluster.h"
@@ -50,7 +51,7 @@ class MembersSim : public testing::Test {
     increment = made->increment;
     ASSERT_TRUE(coordinator->ResumeState().ok());
     world = std::make_unique<World>(cluster->WorldOf("chief:0"));
-    changes = WorkerChanges::Create(*world, coordinator->members(), {});
+    changes = WorkerChanges::Create(*world, coordinator->parts().cluster, {});
   }
 
   void TearDown() override {
@@ -65,7 +66,7 @@ class MembersSim : public testing::Test {
 
   void Watch(const std::string& where) {
     watch = MembershipWatch::Create(*world, MakeMembershipSource(where, world->files, resolver),
-                                    coordinator->members(), changes);
+                                    coordinator->parts().cluster, changes);
     watch->Start();
   }
 
@@ -101,7 +102,7 @@ class MembersSim : public testing::Test {
 
   std::set<int> WorkersOf(bool serving_only) {
     std::set<int> workers;
-    for (const Cluster::TaskStatus& member : coordinator->members()->TaskStatuses()) {
+    for (const Cluster::TaskStatus& member : coordinator->parts().cluster->TaskStatuses()) {
       if (member.task.role != Role::kWorker || member.leaving) continue;
       if (member.serving || !serving_only) workers.insert(member.task.index);
     }
@@ -109,7 +110,7 @@ class MembersSim : public testing::Test {
   }
   std::set<int> Workers() { return WorkersOf(false); }
   std::set<int> Serving() { return WorkersOf(true); }
-  uint64_t DoneOn(int worker) { return coordinator->scheduler()->workers()[worker].done; }
+  uint64_t DoneOn(int worker) { return coordinator->parts().scheduler->workers()[worker].done; }
 
   void Put(const std::string& file, const std::string& text) {
     ASSERT_TRUE(WriteFileAtomically(world->files, file, text).ok());

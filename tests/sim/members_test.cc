@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/cluster/address.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/flight_records.h"
 #include "tests/sim/members_sim.h"
@@ -40,7 +41,7 @@ TEST_F(MembersSim, ClosuresOfARemovedWorkerEndThereAndItIsToldToEnd) {
   ASSERT_TRUE(Remove(1).ok());
   EXPECT_LT(coordinator->stats().done, 500u);
   EXPECT_EQ(Workers(), (std::set<int>{0, 2}));
-  EXPECT_EQ(coordinator->scheduler()->workers().count(1), 0u);
+  EXPECT_EQ(coordinator->parts().scheduler->workers().count(1), 0u);
   ExpectCounted();
   EXPECT_EQ(coordinator->stats().put_back, 0u);
   EXPECT_EQ(coordinator->stats().workers_ready, 2);
@@ -94,13 +95,13 @@ TEST_F(MembersSim, MembersThatWereAddedSurviveARecovery) {
   Count(300);
   ASSERT_TRUE(Add(cluster->tasks().AddWorker(3)).ok());
   ASSERT_TRUE(Remove(0).ok());
-  const uint64_t epoch = coordinator->members()->epoch();
+  const uint64_t epoch = coordinator->parts().cluster->epoch();
   cluster->tasks().Kill({Role::kPs, 0});
   cluster->tasks().Start({Role::kPs, 0});
   cluster->sim().RunFor(absl::Seconds(1));
   Count(300);
   ExpectCounted();
-  EXPECT_GT(coordinator->members()->epoch(), epoch);
+  EXPECT_GT(coordinator->parts().cluster->epoch(), epoch);
   EXPECT_EQ(Serving(), (std::set<int>{1, 2, 3}));
   const uint64_t done = DoneOn(3);
   Count(300);
@@ -160,7 +161,7 @@ TEST_F(MembersSim, WhoIsNoFreeWorkerIsRefusedAndTheJobGoesOn) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("job 'theirs'"));
   // Even one that is taken in by name alone does not end the job.
-  ASSERT_TRUE(coordinator->members()->AddWorker(Worker(3), address).ok());
+  ASSERT_TRUE(coordinator->parts().cluster->AddWorker(Worker(3), address).ok());
   Count(100);
   ExpectCounted();
   EXPECT_EQ(Serving(), (std::set<int>{0, 1, 2}));
@@ -199,7 +200,8 @@ TEST_F(MembersSim, TheStatusShowsMembersAndClosures) {
   ASSERT_TRUE(coordinator->Join().ok());
   cluster->tasks().Kill(Worker(2));
   cluster->sim().RunFor(absl::Seconds(20));
-  const CtlParts parts{"job", coordinator->members(), coordinator->scheduler(), changes};
+  const CtlParts parts{"job", coordinator->parts().cluster, coordinator->parts().scheduler,
+                       changes};
   const proto::GetJobStatusResponse status = JobStatus(parts);
   ASSERT_EQ(status.members_size(), 5);
   uint64_t done = 0;
@@ -211,7 +213,7 @@ TEST_F(MembersSim, TheStatusShowsMembersAndClosures) {
   }
   EXPECT_EQ(done, 200u);
   EXPECT_EQ(status.closures_done(), 200u);
-  EXPECT_EQ(status.epoch(), coordinator->members()->epoch());
+  EXPECT_EQ(status.epoch(), coordinator->parts().cluster->epoch());
   EXPECT_THAT(status.waits(), HasSubstr("0 closures queued"));
 }
 
@@ -226,10 +228,11 @@ TEST_F(MembersSim, TheStatusOfALocalWorkerThatStartsSaysSoUntilItServes) {
   Begin(9, std::move(options));
   WorkerChanges::Options local;
   local.start_local = [](const std::set<int>&) { return Worker(3); };
-  changes = WorkerChanges::Create(*world, coordinator->members(), std::move(local));
+  changes = WorkerChanges::Create(*world, coordinator->parts().cluster, std::move(local));
   ASSERT_TRUE(changes->AddLocal().ok());
   const auto shown = [&] {
-    const CtlParts parts{"job", coordinator->members(), coordinator->scheduler(), changes};
+    const CtlParts parts{"job", coordinator->parts().cluster, coordinator->parts().scheduler,
+                         changes};
     const proto::GetJobStatusResponse status = JobStatus(parts);
     for (const proto::MemberStatus& member : status.members()) {
       if (member.task().role() == "worker" && member.task().index() == 3) return member;
@@ -256,7 +259,7 @@ TEST_F(MembersSim, TheFlightRecordSaysWhichWorkersDoNotAnswer) {
   Standstill standstill(cluster->sim(), "worker:1", absl::Seconds(4));
   cluster->network().SetWatcher(&standstill);
   std::optional<proto::AskFlightRecordsResponse> records;
-  AskFlightRecords(*coordinator->members(), {}, [&](auto answer) {
+  AskFlightRecords(*coordinator->parts().cluster, {}, [&](auto answer) {
     ASSERT_TRUE(answer.ok()) << answer.status();
     records = answer->header;
   });

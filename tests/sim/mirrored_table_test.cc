@@ -13,6 +13,7 @@
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
 #include "common/tensor/slice_spec.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/inline_tensors.h"
 #include "tests/support/sequence_rng.h"
@@ -146,7 +147,7 @@ class Trained {
       for (proto::SliceHome& slice : *copy.mutable_slices()) {
         slice.set_ps(static_cast<uint32_t>(worker));
       }
-      const absl::StatusOr<Tensor> rows = coordinator_->ps().ReadRows(copy, asked);
+      const absl::StatusOr<Tensor> rows = coordinator_->parts().ps->ReadRows(copy, asked);
       EXPECT_TRUE(rows.ok()) << rows.status();
       const size_t bytes = static_cast<size_t>(policy_.width) * sizeof(float);
       for (size_t i = 0; rows.ok() && i < asked.size(); ++i) {
@@ -158,7 +159,7 @@ class Trained {
   }
 
   proto::PsStatsResponse Stats() {
-    const auto stats = coordinator_->ps().Stats();
+    const auto stats = coordinator_->parts().ps->Stats();
     EXPECT_TRUE(stats.ok()) << stats.status();
     return stats.value_or(proto::PsStatsResponse());
   }
@@ -167,7 +168,7 @@ class Trained {
  private:
   // Until every worker has a copy that is in step.
   void WaitForAll() {
-    for (int i = 0; i < 3000 && coordinator_->members()->num_ps() < kWorkers; ++i) {
+    for (int i = 0; i < 3000 && coordinator_->parts().cluster->num_ps() < kWorkers; ++i) {
       cluster_.sim().RunFor(absl::Milliseconds(20));
     }
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/wire/error_detail.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 
@@ -43,7 +44,7 @@ class PartsSim : public testing::TestWithParam<bool> {
     ASSERT_TRUE(joined.ok()) << joined;
   }
   void Cut(const std::string& one, const std::string& other) { cluster_.network().Cut(one, other); }
-  bool Reaches(TaskId task) const { return coordinator_->members()->IsReached(task); }
+  bool Reaches(TaskId task) const { return coordinator_->parts().cluster->IsReached(task); }
   uint64_t Recoveries() const { return coordinator_->stats().recoveries; }
   void ExpectExact() {
     const auto value = coordinator_->Read(counter_->variable);
@@ -125,11 +126,11 @@ TEST_P(PartsSim, AWorkerThatDoesNotReachOneServerGetsNothingAndSlowsNobody) {
     EXPECT_TRUE(Reaches({Role::kPs, 0}));
     cluster_.sim().RunFor(kLease);
   }
-  const uint64_t done = coordinator_->scheduler()->workers()[1].done;
+  const uint64_t done = coordinator_->parts().scheduler->workers()[1].done;
   cluster_.network().HealAll();
   cluster_.sim().RunFor(kLease);
   Run(30);
-  EXPECT_GT(coordinator_->scheduler()->workers()[1].done, done) << "it takes part again";
+  EXPECT_GT(coordinator_->parts().scheduler->workers()[1].done, done) << "it takes part again";
   ExpectExact();
 }
 

@@ -12,6 +12,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "coordinator/api/checkpoint_manager.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/api/load_record.h"
 #include "coordinator/train/trainer.h"
 #include "tests/sim/sim_cluster.h"
@@ -109,7 +110,7 @@ TEST_F(MeasuredPlacement, DecidesWhenAJobStartsAndStaysWhenItIsGoneOnWith) {
   std::map<std::string, Tensor> extras;
   extras["dense/bias/.COHORT_LOAD"] = Tensor::FromVector<int64_t>({0, 16, 1 << 30}, Shape{1, 3});
   const std::string later = "/checkpoints/later";
-  const auto saved = coordinator->ps().Save(later, extras);
+  const auto saved = coordinator->parts().ps->Save(later, extras);
   ASSERT_TRUE(saved.ok()) << saved.status();
   ASSERT_TRUE(WriteIndex(world.files, later, 2, *saved).ok());
   ASSERT_TRUE(WriteCheckpointState(world.files, "/checkpoints", {"later", {"later"}}).ok());

@@ -12,6 +12,10 @@ namespace {
 // Besides the lease, in which a pair is found out.
 constexpr absl::Duration kGoOn = absl::Seconds(3);
 
+// How long one call of the set-up may be silent before it is made again: a quarter of the default
+// connect_timeout (scheduler_calls.cc).
+constexpr absl::Duration kSetUpSilence = absl::Seconds(15);
+
 bool Is(const std::string& host, absl::string_view role) { return absl::StartsWith(host, role); }
 
 }  // namespace
@@ -44,9 +48,13 @@ std::string ProgressCheck::Check(absl::Time now, uint64_t ended) {
     ended_ = ended;
     last_ = now;
   }
-  if (from_.empty() || ended_ == 0) return "";
-  if (now < end_ && !CanWork()) return "";
-  const absl::Duration bound = options_.lease + kGoOn + options_.absent;
+  if (from_.empty() || (now < end_ && !CanWork())) return "";
+  // Until the first closure has ended, the set-up waits for every task.
+  const bool sets_up = ended_ == 0;
+  if (sets_up && now < end_) return "";
+  const absl::Duration bound =
+      options_.lease + kGoOn + options_.absent + (sets_up ? kSetUpSilence : absl::ZeroDuration());
+  if (sets_up) last_ = std::max(last_, end_);
   const absl::Time since = std::max(last_, now < end_ || CanWork() ? begin_ : end_);
   if (now - since <= bound) return "";
   // Reported once.

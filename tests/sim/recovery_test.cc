@@ -1,8 +1,11 @@
 // The loss of parameter servers and of the coordinator, in simulated time: every increment counts
 // once, whatever dies.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/counter_job.h"
 #include "tests/support/counter.h"
 
@@ -73,6 +76,53 @@ TEST(RecoverySim, CheckpointsComeAfterSoManyClosuresWithoutWaitingForTheTime) {
   EXPECT_LE(checkpoints, 8u);
 }
 
+// Keeps calls of one method to one host on their way for a while.
+class SlowCalls final : public SimWatcher {
+ public:
+  SlowCalls(std::string method, std::string to) : method_(std::move(method)), to_(std::move(to)) {}
+  SimFate OnRequest(const SimMessage& message) override {
+    SimFate fate;
+    if (absl::EndsWith(message.method, method_) && message.to == to_) {
+      fate.delay = absl::Seconds(3);
+      begun.Notify();
+    }
+    return fate;
+  }
+  void OnArrival(const SimMessage&) override {}
+  SimFate OnResponse(const SimMessage&) override { return {}; }
+
+  Event begun;
+
+ private:
+  const std::string method_;
+  const std::string to_;
+};
+
+// A server would write its shard after the coordinator has removed all others.
+TEST(RecoverySim, NothingOfASaveStaysBehindTheEndOfTheJob) {
+  SimCluster cluster(8, 2, 1);
+  ClusterCoordinator::Options options;
+  options.recovery_directory = "/recovery";
+  options.recovery_interval = absl::Hours(1);
+  options.recovery_interval_closures = 10;
+  const auto coordinator = cluster.Connect(std::move(options));
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  const auto counter = MakeCounter(**coordinator);
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  ASSERT_TRUE((*coordinator)->ResumeState().ok());
+  SlowCalls slow("/WriteShard", "ps:1");
+  cluster.network().SetWatcher(&slow);
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
+  ASSERT_TRUE((*coordinator)->Join().ok());
+  ASSERT_TRUE(cluster.waiter().Wait(slow.begun, absl::Seconds(10)));
+  EXPECT_TRUE((*coordinator)->ForgetState().ok());
+  cluster.sim().RunFor(absl::Seconds(10));
+  cluster.network().SetWatcher(nullptr);
+  const auto left = cluster.FilesOf("chief:0").List("/recovery");
+  ASSERT_TRUE(left.ok()) << left.status();
+  EXPECT_THAT(*left, testing::IsEmpty());
+}
+
 // The parameter server does not come back: whatever waits for it ends with the abort, at once.
 TEST(RecoverySim, AnAbortedJobWaitsForNobody) {
   SimCluster cluster(6, 2, 1);
@@ -101,7 +151,7 @@ TEST(RecoverySim, WhatWaitsForTheClusterEndsWithTheCoordinator) {
   SimCluster cluster(7, 1, 1);
   auto coordinator = cluster.Connect({});
   ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-  std::shared_ptr<Cluster> members = (*coordinator)->members();
+  std::shared_ptr<Cluster> members = (*coordinator)->parts().cluster;
   members->WhenReady(/*min_workers=*/2, [members](const absl::Status&) { ADD_FAILURE(); });
   const std::weak_ptr<Cluster> left = members;
   members.reset();

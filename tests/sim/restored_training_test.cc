@@ -333,6 +333,34 @@ TEST(RestoredTrainingOfTensorFlow1, GoesOnWithoutParameterServers) {
   restored.ExpectWeights(golden.value["weights_after_next"], {});
 }
 
+// What a job exports has the slots of all slices, from whichever homes they come.
+TEST(ExportedTraining, HasTheSlotsOfTheCheckpoint) {
+  const Golden golden = KerasGolden("k2.15", "restore");
+  const std::string exports = R"(export={"tf_checkpoint": "/out/m"})";
+  const std::string one_device = R"(strategy={"type": "one_device"})";
+  for (const bool has_ps : {true, false}) {
+    Restored restored(
+        golden, has_ps ? 2 : 0,
+        has_ps ? std::vector<std::string>{exports} : std::vector<std::string>{exports, one_device});
+    EXPECT_THAT(restored.Train("ckpt", /*weights_only=*/false),
+                HasSubstr("optimizer_state_exported optimizer=Adam steps=30"));
+    const auto saved = BundleReader::Open(restored.disk(), restored.summary()["checkpoint"]);
+    const auto exported = BundleReader::Open(restored.disk(), "/out/m");
+    ASSERT_TRUE(saved.ok() && exported.ok()) << saved.status() << exported.status();
+    size_t slots = 0;
+    for (const auto& [name, tensor] : (*saved)->tensors()) {
+      if (!absl::StrContains(name, kSlotInfix)) continue;
+      const auto expected = (*saved)->Read(name);
+      const auto value = (*exported)->Read(name);
+      ASSERT_TRUE(expected.ok() && value.ok()) << expected.status() << value.status();
+      EXPECT_EQ(value->span<float>(), expected->span<float>()) << name;
+      ++slots;
+    }
+    EXPECT_EQ(slots, 2 * golden.value["slots"].size());
+    EXPECT_EQ((*exported)->Read("global_step")->span<int64_t>()[0], 30);
+  }
+}
+
 // Another optimizer has no use for these slots.
 TEST(RestoredTrainingOfTensorFlow1, AnotherOptimizersSlotsAreNotTaken) {
   Golden golden = Tf1Golden("momentum");

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/program/graph_builder.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/members/ctl_service.h"
 #include "tests/sim/members_sim.h"
 
@@ -63,7 +64,7 @@ class StalenessSim : public MembersSim {
     cluster->tasks().Start({Role::kPs, 1});
     Count(60);
     ExpectCounted();
-    return *coordinator->ps().Stats();
+    return *coordinator->parts().ps->Stats();
   }
 };
 
@@ -96,7 +97,8 @@ TEST_F(StalenessSim, TheStatusShowsIt) {
   increment = *coordinator->Register(ReadAndAdd(counter->name()));
   Count(40);
   ASSERT_TRUE(coordinator->Join().ok());
-  const CtlParts parts{"job", coordinator->members(), coordinator->scheduler(), changes};
+  const CtlParts parts{"job", coordinator->parts().cluster, coordinator->parts().scheduler,
+                       changes};
   proto::GetJobStatusResponse status;
   AnswerJobStatus(parts, [&](absl::StatusOr<Envelope<proto::GetJobStatusResponse>> answer) {
     status = answer->header;
@@ -104,7 +106,7 @@ TEST_F(StalenessSim, TheStatusShowsIt) {
   ASSERT_TRUE(cluster->sim().RunUntil([&] { return !status.job().empty(); }, absl::Minutes(1)));
   const auto& histogram = status.staleness_histogram();
   EXPECT_EQ(std::accumulate(histogram.begin(), histogram.end(), uint64_t{0}), 40u);
-  EXPECT_EQ(status.staleness_max(), coordinator->ps().Stats()->staleness_max());
+  EXPECT_EQ(status.staleness_max(), coordinator->parts().ps->Stats()->staleness_max());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/program/graph_builder.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/strategy/partitioner.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/test_programs.h"
@@ -225,7 +226,7 @@ TEST_F(Synchronous, DropsWhatComesWhenARoundIsFull) {
   for (const Size& size : {Size{2, 1}, Size{1, 3}, Size{4, 0}, Size{4, 2}}) {
     ASSERT_NO_FATAL_FAILURE(Begin(7, size));
     ExpectOneUpdateARound(/*something_is_lost=*/false);
-    const proto::PsStatsResponse stats = *coordinator_->ps().Stats();
+    const proto::PsStatsResponse stats = *coordinator_->parts().ps->Stats();
     const uint64_t slices = kVariables.size() * kSlices;
     EXPECT_EQ(stats.applied_slices(), slices * kRounds);
     EXPECT_EQ(stats.dropped_slices(), slices * kRounds * size.backups);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 #include "tests/support/test_programs.h"
@@ -165,7 +166,7 @@ TEST_F(Takeover, ACheckpointHoldsNoClosureThatItDoesNotKnow) {
   cluster.network().SetWatcher(nullptr);
   cluster.network().Kill("chief:0");
   auto second = Start("chief:1", kSecond);
-  ASSERT_TRUE(second->ps().Stats().ok());
+  ASSERT_TRUE(second->parts().ps->Stats().ok());
   // The closures of the first that its checkpoint does not cover are undone, on every ps.
   const uint64_t next = second->NextId().value;
   const auto value = second->Read(*counter);

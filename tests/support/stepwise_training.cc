@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/api/coordinator_parts.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/make_strategy.h"
@@ -139,7 +140,7 @@ absl::StatusOr<std::map<std::string, std::vector<float>>> StepwiseTraining::Valu
     absl::Span<const proto::VariableLayout> layouts) {
   std::map<std::string, std::vector<float>> values;
   for (const proto::VariableLayout& layout : layouts) {
-    ASSIGN_OR_RETURN(const Tensor value, coordinator_.ps().Read(layout));
+    ASSIGN_OR_RETURN(const Tensor value, coordinator_.parts().ps->Read(layout));
     values[layout.name()] = {value.span<float>().begin(), value.span<float>().end()};
   }
   return values;

@@ -250,7 +250,7 @@ DType AccumulatorOf(DType dtype) { return IsHalf(dtype) ? DType::kFloat32 : dtyp
 
 void CombineTree(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
                  const Result& result) {
-  COHORT_CHECK(!operands.empty(), "a reduction of something");
+  COHORT_CHECK(!operands.empty(), "a reduction has at least one operand");
   switch (reduction.dtype) {
     case DType::kFloat32:
       return CombineAs<float>(reduction, operands, count, result);
@@ -264,7 +264,7 @@ void CombineTree(const Reduction& reduction, absl::Span<const Operand> operands,
     case DType::kBfloat16:
       return CombineHalf(reduction, operands, count, result);
     default:
-      COHORT_CHECK(false, "CheckCall lets reducible types through alone");
+      COHORT_CHECK(false, "CheckCall accepts only types that can be reduced");
   }
 }
 

@@ -268,7 +268,7 @@ absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   return absl::OkStatus();
 }
 
-std::string ComponentAssembler::OfFile() const {
+std::string ComponentAssembler::FilePhrase() const {
   return source_.from.empty() ? "" : absl::StrCat(" of ", source_.from);
 }
 
@@ -277,7 +277,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
                                            std::byte* out) const {
   const auto refuse = [&](auto label) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the label of example ", index, OfFile(), " is ", label,
+        absl::StrCat("the label of example ", index, FilePhrase(), " is ", label,
                      ", and has to be a whole number from 0 "
                      "to ",
                      label_classes_ - 1, ", as the model has ", label_classes_,
@@ -314,7 +314,7 @@ absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, 
     const int64_t value = IntegerAt(source_.dtype(), in, i);
     if (value < 0 || value >= one_hot_depth_) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "one_hot of component ", component_, ": element ", index, OfFile(), " has the class ",
+          "one_hot of component ", component_, ": element ", index, FilePhrase(), " has the class ",
           value, ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
     }
     out[i * one_hot_depth_ + value] = 1.0f;

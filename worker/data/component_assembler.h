@@ -41,7 +41,7 @@ class ComponentAssembler {
   absl::StatusOr<Tensor> Batch(absl::Span<const int64_t> indices) const;
   absl::StatusOr<Tensor> Single(int64_t index) const;
   // Returns " of " and the source's file, for error messages; empty if the source has no file.
-  std::string OfFile() const;
+  std::string FilePhrase() const;
 
  private:
   struct Affine {

@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<int64_t>> Dataset::Locate(
   // The cursor is returned before rows are copied, so that other readers can use it meanwhile.
   ReturnCursor(std::move(cursor));
   if (absl::IsOutOfRange(indices.status()) && !files_.empty()) {
-    return absl::OutOfRangeError(absl::StrCat(indices.status().message(), OfFiles(), " (",
+    return absl::OutOfRangeError(absl::StrCat(indices.status().message(), FilesPhrase(), " (",
                                               plan_.source_elements(), " examples)"));
   }
   return indices;
@@ -105,7 +105,7 @@ absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& positi
   return Assemble(indices);
 }
 
-std::string Dataset::OfFiles() const {
+std::string Dataset::FilesPhrase() const {
   if (files_.empty()) return "";
   const auto append_path = [](std::string* out, const proto::DataFile& file) {
     absl::StrAppend(out, file.path());
@@ -122,7 +122,7 @@ std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_
     return absl::StrCat("row ", row, " of the batch");
   }
   return absl::StrCat("example ", (*indices)[static_cast<size_t>(row)],
-                      components_[component].OfFile());
+                      components_[component].FilePhrase());
 }
 
 absl::StatusOr<Element> Dataset::Assemble(absl::Span<const int64_t> indices) const {

@@ -58,7 +58,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   // Returns " of " and the full paths of the source's files, for error messages; empty if the
   // source has no files.
-  std::string OfFiles() const;
+  std::string FilesPhrase() const;
 
   // Returns a name for the example in row `row` of the element at `position`, for error messages:
   // "example 17 of x.idx", with the file from which `component` was read.

@@ -155,9 +155,9 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
 absl::Status IndexPlan::Add(Stage stage) {
   // A second batch transform would make batches of batches, which Locate() cannot return.
   if (stage.kind == Kind::kBatch) {
-    if (batched()) return Bad("batch", stage.a, "only one batch transform is supported");
+    if (batched()) return Bad("batch", stage.parameter, "only one batch transform is supported");
     batch_stage_ = stages_.size();
-    batch_size_ = stage.a;
+    batch_size_ = stage.parameter;
   }
   stages_.push_back(std::move(stage));
   return absl::OkStatus();
@@ -172,10 +172,10 @@ absl::Status IndexPlan::CheckScale() const {
     if (stage.kind != Kind::kBatch && stage.kind != Kind::kShard) continue;
     // kEndlessScaleMax is divided by the product of earlier stages, because a multiplication could
     // overflow.
-    if (stage.a > kEndlessScaleMax / scale) {
-      return Bad("shard or batch", stage.a, "too large for endless data: put repeat last");
+    if (stage.parameter > kEndlessScaleMax / scale) {
+      return Bad("shard or batch", stage.parameter, "too large for endless data: put repeat last");
     }
-    scale *= stage.a;
+    scale *= stage.parameter;
   }
   return absl::OkStatus();
 }
@@ -205,7 +205,7 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
   RETURN_IF_ERROR(plan.CheckScale());
   // A final repeat is not a stage, because the pass number in a position counts its repetitions.
   if (!plan.stages_.empty() && plan.stages_.back().kind == Kind::kRepeat) {
-    plan.epochs_ = plan.stages_.back().a;
+    plan.epochs_ = plan.stages_.back().parameter;
     plan.final_repeat_ = true;
     plan.stages_.pop_back();
   }
@@ -227,14 +227,15 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
   const Stage& stage = stages_[index];
   switch (stage.kind) {
     case Kind::kSkip:
-      return {place.iteration, place.index + stage.a};
+      return {place.iteration, place.index + stage.parameter};
     case Kind::kTake:
       return place;
     case Kind::kShard:
-      return {place.iteration, place.index * stage.a + stage.b};
+      return {place.iteration, place.index * stage.parameter + stage.shard_index};
     case Kind::kRepeat: {
       // Every repetition gets a pass number of its own, and so its own shuffle order.
-      const uint64_t times = stage.a == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.a);
+      const uint64_t times =
+          stage.parameter == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.parameter);
       if (stage.input == kEndless) return {place.iteration * times, place.index};
       const auto pass = static_cast<uint64_t>(place.index / stage.input);
       return {place.iteration * times + pass, place.index % stage.input};
@@ -248,7 +249,7 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
       return {place.iteration, (*entry.order)[static_cast<size_t>(place.index)]};
     }
     case Kind::kBatch:
-      return {place.iteration, place.index * stage.a};
+      return {place.iteration, place.index * stage.parameter};
   }
   return place;
 }

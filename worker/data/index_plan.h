@@ -124,13 +124,14 @@ class IndexPlan {
     Kind kind;
     int64_t input = 0;  // number of elements that the stage gets in one pass, or kEndless
     int64_t output = 0;
-    // First parameter: the count of a skip, the number of shards, the times of a repeat, or the
-    // size of a batch.
-    int64_t a = 0;
-    int64_t b = 0;  // second parameter of a shard: its index
+    // The parameter of the transform: the count of a skip, the number of shards, the times of a
+    // repeat, or the size of a batch.
+    int64_t parameter = 0;
+    int64_t shard_index = 0;  // the index of a shard; 0 for other transforms
     // The orders of a shuffle; shared, so that copies of a plan use one cache.
     std::shared_ptr<ShuffleOrders> orders;
   };
+  // The place of an element among the inputs or outputs of a stage.
   struct Place {
     // Number of the pass over the data, which chooses a shuffle order; may wrap around.
     uint64_t iteration = 0;

@@ -17,7 +17,7 @@ namespace {
 // the communicator, whose thread refers to the object that has the callback.
 void Give(FormedGroup group, const GroupResources& resources,
           absl::AnyInvocable<void(FormedGroup)>& formed) {
-  resources.table->Keep(group.recorder, resources.clock);
+  resources.router->Keep(group.recorder, resources.clock);
   std::exchange(formed, nullptr)(std::move(group));
 }
 
@@ -91,10 +91,10 @@ class Forming final : public FormingGroup, public std::enable_shared_from_this<F
   void UseFrames(const std::string& why) {
     Log(LogLevel::kInfo, "collective_group_uses_frames",
         {{"group", options_.group.name.name}, {"rank", options_.group.rank}, {"why", why}});
-    auto lanes = MakeWireLanes(resources_.transport,
+    auto links = MakeWireLanes(resources_.transport,
                                {options_.group.name, options_.group.rank, options_.addresses});
     auto communicator = std::make_unique<LaneCommunicator>(
-        resources_.clock, resources_.executor, resources_.table, std::move(lanes), options_.group);
+        resources_.clock, resources_.executor, resources_.router, std::move(links), options_.group);
     const auto recorder = communicator->recorder();
     Formed({std::move(communicator), absl::StrCat("frames: ", why), recorder});
   }
@@ -131,13 +131,13 @@ class FormingNccl final : public FormingGroup, public std::enable_shared_from_th
     nccl.group = options_.group;
     nccl.device = options_.device;
     // The ranks join NCCL, and agree on errors, by calls of a second group that sends frames.
-    auto lanes = MakeWireLanes(resources_.transport,
+    auto links = MakeWireLanes(resources_.transport,
                                {options_.group.name, options_.group.rank, options_.addresses});
     auto control = std::make_unique<LaneCommunicator>(
-        resources_.clock, resources_.executor, resources_.table, std::move(lanes), options_.group);
+        resources_.clock, resources_.executor, resources_.router, std::move(links), options_.group);
     // The flight record of this second group is kept first, so that NCCL's own is the newer of the
     // two.
-    resources_.table->Keep(control->recorder(), resources_.clock);
+    resources_.router->Keep(control->recorder(), resources_.clock);
     MutexLock lock(mutex_);
     // Another thread runs the callback, perhaps before communicator_ is assigned. Joined() takes
     // the lock, so it waits for the assignment.

@@ -46,7 +46,7 @@ struct GroupResources {
   Clock& clock;
   Executor& executor;
   Transport& transport;
-  std::shared_ptr<FrameRouter> table;  // hands frames to the groups of this worker, which share it
+  std::shared_ptr<FrameRouter> router;  // hands frames to the groups of this worker, which share it
 };
 
 // A group while it forms. Thread-safe.

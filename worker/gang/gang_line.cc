@@ -91,9 +91,9 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
 }
 
 void GangLine::CheckInvariants() const {
-  COHORT_CHECK(waiting_.empty() || !broken_, "in a broken generation nothing waits");
+  COHORT_CHECK(waiting_.empty() || !broken_, "no gang waits in a broken generation");
   COHORT_CHECK(waiting_.empty() || waiting_.begin()->first > next_,
-               "what waits is behind the one whose turn it is");
+               "a waiting gang comes after the gang whose turn it is");
 }
 
 }  // namespace cohort

@@ -40,7 +40,8 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       : group_(std::move(group)), gather_(std::move(gather)), done_(std::move(done)) {}
 
   void Start() {
-    COHORT_CHECK(gather_.own.size() <= gather_.most, "no more than a member has");
+    COHORT_CHECK(gather_.own.size() <= gather_.most,
+                 "a member's own part is at most the largest part");
     // Every member sends `most` types, with zeros for tensors that it does not have.
     std::vector<int64_t> types(gather_.most * kNumbersOfType, 0);
     for (size_t i = 0; i < gather_.own.size(); ++i) {

@@ -99,7 +99,7 @@ GroupSessions::GroupSessions(World world, FindNccl find_nccl, std::string flight
       find_nccl_(std::move(find_nccl)),
       flight_directory_(std::move(flight_directory)),
       reach_(std::move(reach)),
-      table_(std::make_shared<FrameRouter>()) {}
+      router_(std::make_shared<FrameRouter>()) {}
 
 void GroupSessions::Restart(uint64_t coordinator) { EndPresent(coordinator, Over()); }
 
@@ -122,7 +122,7 @@ void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
   if (before != nullptr) EndGeneration(*before, why);
   // RPCs for groups of earlier coordinators are refused, so that they do not wait for groups which
   // this worker will never form.
-  table_->Only(NameOf(coordinator));
+  router_->Only(NameOf(coordinator));
 }
 
 void GroupSessions::Join(const proto::Gang& gang, Ready ready) {
@@ -217,7 +217,7 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
                                                                  " workers does not have ",
                                                                  TaskName(own_), " among them")));
   }
-  const GroupResources resources{world_.clock, world_.executor, world_.transport, table_};
+  const GroupResources resources{world_.clock, world_.executor, world_.transport, router_};
   auto formed = [self = shared_from_this(), generation](FormedGroup group) {
     self->Formed(*generation, std::move(group));
   };

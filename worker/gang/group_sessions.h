@@ -45,7 +45,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
   // Returns the service that the other members call. The service keeps the objects alive that it
   // needs.
-  Service service() { return table_->MakeService(); }
+  Service service() { return router_->MakeService(); }
 
   // Ends the present generation. From now on, gangs are those of the coordinator whose incarnation
   // is `coordinator`.
@@ -96,7 +96,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // The record of which peers are reached; shared with the PsClient.
   const std::shared_ptr<PeerReach> reach_;
   // Hands frames to the groups of this worker; shared with the communicators and the service.
-  const std::shared_ptr<FrameRouter> table_;
+  const std::shared_ptr<FrameRouter> router_;
   proto::TaskRef own_;  // name of this worker; constant after SetOwn()
   WorkGate forming_;    // for the executor's tasks that form groups over the world's transport
   Mutex mutex_;

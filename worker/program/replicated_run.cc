@@ -192,8 +192,8 @@ void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor
   // the weighted mean.
   if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
   // An error of the group already names its source. Only other errors get the name of this replica.
-  const bool told = early_ != nullptr && early_->WasRelayed(replica);
-  if (all_parts_ > 1 && !outputs.ok() && !told) {
+  const bool relayed = early_ != nullptr && early_->WasRelayed(replica);
+  if (all_parts_ > 1 && !outputs.ok() && !relayed) {
     outputs = Annotate(outputs.status(), absl::StrCat("replica ", NumberOf(replica)));
   }
   // Replicas that wait at a meeting get this replica's error, because this replica will not arrive.

@@ -7,9 +7,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
+#include "common/program/product_precision.h"
 #include "common/program/program.h"
+#include "common/runtime/kernels/cpu/gemm.h"
 #include "worker/program/make_device_sums.h"
 
 namespace cohort {
@@ -376,6 +379,18 @@ std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPla
   return ordinals;
 }
 
+// Logs what becomes of products that the program wants in bfloat16. GPUs have no kernels for them,
+// nor have older processors.
+void LogPrecision(const proto::Program& program, const onnx::GraphProto& graph) {
+  const int products = CountBfloat16Products(graph);
+  if (products == 0) return;
+  Log(LogLevel::kInfo, "bfloat16_products",
+      {{"program", program.name()},
+       {"nodes", products},
+       {"on_cpus", ProcessorHasBfloat16() ? "bfloat16" : "float32, since this processor has none"},
+       {"on_gpus", "float32"}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
@@ -422,6 +437,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   absl::StatusOr<Compression> compression = ReadCompression(program.compression());
   if (!compression.ok()) return Annotate(compression.status(), context);
   bound->pulls.compression = bound->pushes.compression = *compression;
+  LogPrecision(program, model.graph());
   bound->name = program.name();
   bound->registration = std::move(registration);
   bound->seed = request.seed();

@@ -206,13 +206,13 @@ void PeerReach::HeardLocked(Peer& peer, Effects& effects) {
 }
 
 void PeerReach::TellLocked(Peer& peer, Change change, Effects& effects) {
-  for (const auto& [id, listener] : peer.listeners) effects.told.emplace_back(listener, change);
+  for (const auto& [id, listener] : peer.listeners) effects.calls.emplace_back(listener, change);
 }
 
 void PeerReach::Run(Effects& effects) {
   // Listeners are called outside the lock, because they repeat or end calls, and these may watch
   // peers again.
-  for (const auto& [listener, change] : effects.told) {
+  for (const auto& [listener, change] : effects.calls) {
     if (listener) listener(change);
   }
   if (effects.peer.empty()) return;

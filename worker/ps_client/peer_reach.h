@@ -79,7 +79,7 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   // The consequences of a change of one peer's state, made after the lock has been released: calls
   // of listeners, a log entry and a report.
   struct Effects {
-    std::vector<std::pair<Listener, Change>> told;
+    std::vector<std::pair<Listener, Change>> calls;
     // Name of the peer whose state has changed; empty: nothing is logged or reported.
     std::string peer;
     std::string address;

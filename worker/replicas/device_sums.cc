@@ -19,10 +19,10 @@ absl::Status CheckSummands(absl::Span<const DeviceSummands> outputs) {
   for (const DeviceSummands& output : outputs) {
     COHORT_CHECK(output.values.size() == outputs[0].values.size() &&
                      output.weights.size() == output.values.size(),
-                 "outputs are of the same replicas");
+                 "all outputs come from the same replicas");
     for (const Tensor& value : output.values) {
       COHORT_CHECK(IsOnDevice(value) && value.dtype() == DType::kFloat32,
-                   "what is added up on devices are their floats");
+                   "values that are summed on devices are float32 in device memory");
       RETURN_IF_ERROR(CheckFit(output.values[0], value));
     }
   }

@@ -17,6 +17,10 @@ std::string DescriptionOf(proto::CreateIteratorRequest request) {
   return request.SerializeAsString();
 }
 
+absl::Status ExistsWithAnotherSpec(uint64_t dataset) {
+  return absl::AlreadyExistsError(absl::StrCat("data set ", dataset, " exists with another spec"));
+}
+
 }  // namespace
 
 ResourceTable::ResourceTable(Executor& executor, FileSystem& files, std::string directory)
@@ -25,23 +29,35 @@ ResourceTable::ResourceTable(Executor& executor, FileSystem& files, std::string 
 absl::StatusOr<std::shared_ptr<const Dataset>> ResourceTable::CreateDataset(
     const proto::CreateDatasetRequest& request) {
   const std::string spec = request.spec().SerializeAsString();
+  uint64_t life = 0;
   {
     MutexLock lock(mutex_);
+    while (true) {
+      const auto other = building_.find(request.dataset_id());
+      if (other == building_.end()) break;
+      if (other->second != spec) return ExistsWithAnotherSpec(request.dataset_id());
+      built_.Wait(mutex_);
+    }
     const auto found = datasets_.find(request.dataset_id());
     if (found != datasets_.end()) {
       if (found->second.spec == spec) return found->second.dataset;
-      return absl::AlreadyExistsError(
-          absl::StrCat("data set ", request.dataset_id(), " exists with another spec"));
+      return ExistsWithAnotherSpec(request.dataset_id());
     }
     if (datasets_.size() >= kDatasetsMax) {
       return absl::ResourceExhaustedError(
           absl::StrCat("this worker holds ", datasets_.size(), " data sets, its limit"));
     }
+    building_[request.dataset_id()] = spec;
+    life = life_;
   }
   // The data set is built outside the lock, because building reads files.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = Dataset::Build(request.spec(), sources_);
-  if (!dataset.ok()) return dataset;
   MutexLock lock(mutex_);
+  // After Clear(), the ids belong to another coordinator, which may mean another data set.
+  if (life != life_) return dataset;
+  building_.erase(request.dataset_id());
+  built_.NotifyAll();
+  if (!dataset.ok()) return dataset;
   datasets_[request.dataset_id()] = {spec, *dataset};
   return dataset;
 }
@@ -115,6 +131,9 @@ void ResourceTable::Clear() {
   std::map<uint64_t, DatasetEntry> datasets;
   std::map<uint64_t, IteratorEntry> iterators;
   MutexLock lock(mutex_);
+  ++life_;
+  building_.clear();
+  built_.NotifyAll();
   datasets.swap(datasets_);
   iterators.swap(iterators_);
 }

@@ -29,8 +29,10 @@ class ResourceTable {
   ResourceTable(Executor& executor, FileSystem& files, std::string directory);
 
   // Creates a data set and reads its files, which is slow, or returns the existing data set if the
-  // id is known with the same spec. Errors: those of Dataset::Build; ALREADY_EXISTS if the id is
-  // known with another spec; RESOURCE_EXHAUSTED if the worker holds kDatasetsMax data sets.
+  // id is known with the same spec. While another thread creates the same data set, waits for that
+  // thread's data set, so that a caller that lost patience and asks again is not served later.
+  // Errors: those of Dataset::Build; ALREADY_EXISTS if the id is known with another spec;
+  // RESOURCE_EXHAUSTED if the worker holds kDatasetsMax data sets.
   absl::StatusOr<std::shared_ptr<const Dataset>> CreateDataset(
       const proto::CreateDatasetRequest& request);
 
@@ -47,6 +49,7 @@ class ResourceTable {
   // Releases the data sets and iterators with these ids and ignores unknown ids. Closures in flight
   // keep the data sets and iterators that they use alive.
   void Release(const google::protobuf::RepeatedField<uint64_t>& ids);
+  // Releases everything. Data sets that are being created do not enter the table.
   void Clear();
 
  private:
@@ -63,6 +66,10 @@ class ResourceTable {
   Executor& executor_;
   SourceCache sources_;
   mutable Mutex mutex_;
+  CondVar built_;                              // a data set is no longer in building_
+  uint64_t life_ ABSL_GUARDED_BY(mutex_) = 0;  // number of calls of Clear()
+  // The specs of the data sets that threads create in this life.
+  std::map<uint64_t, std::string> building_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, DatasetEntry> datasets_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, IteratorEntry> iterators_ ABSL_GUARDED_BY(mutex_);
 };

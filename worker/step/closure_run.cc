@@ -78,7 +78,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
           if (!item->has_value()) {
             return self->PartReady(self->BatchError(absl::OutOfRangeError(
                 absl::StrCat("end of data: iterator ", self->header_.iterator_id(),
-                             " has no more elements", self->dataset_->OfFiles()))));
+                             " has no more elements", self->dataset_->FilesPhrase()))));
           }
           self->position_ = std::move((**item).position);
           self->next_position_ = std::move((**item).next_position);

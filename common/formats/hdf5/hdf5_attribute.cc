@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kReferenceBytes = 16;  // a variable string's length, heap and number
 
+// Returns the text without the filling behind it. Only spaces and NULs at the end are filling,
+// except in a null-terminated string, which ends at its first NUL.
 std::string WithoutPadding(absl::string_view text, Hdf5Type::Padding padding) {
   if (padding == Hdf5Type::Padding::kSpaces) {
     return std::string(text.substr(0, text.find_last_not_of(' ') + 1));
@@ -30,6 +32,7 @@ absl::StatusOr<std::vector<Hdf5Attribute>> Hdf5AttributeReader::Read(
     const std::vector<Hdf5Message>& messages) {
   std::vector<Hdf5Attribute> attributes;
   for (const Hdf5Message& message : messages) {
+    // An object with many attributes keeps them in a heap, which this message names.
     if (message.type == Hdf5MessageType::kAttributeInfo) {
       RETURN_IF_ERROR(ReadDense(message.body, attributes));
     }
@@ -46,7 +49,7 @@ absl::Status Hdf5AttributeReader::ReadDense(const std::string& message,
   Hdf5Bytes in(message);
   in.Skip(1);
   const uint64_t flags = in.Take(1);
-  if ((flags & 1) != 0) in.Skip(2);
+  if ((flags & 1) != 0) in.Skip(2);  // the highest number of an attribute
   const uint64_t heap_address = in.Take(8);
   const uint64_t tree = in.Take(8);
   if (!in.ok()) return source_.Malformed("attributes that do not end");
@@ -66,6 +69,8 @@ absl::Status Hdf5AttributeReader::ReadDense(const std::string& message,
   return absl::OkStatus();
 }
 
+// Reads the body of an attribute's message. Version 1 fills name, type and shape up to a multiple
+// of 8 bytes each.
 absl::StatusOr<Hdf5Attribute> Hdf5AttributeReader::Parse(absl::string_view message) {
   Hdf5Bytes in(message);
   const uint64_t version = in.Take(1);
@@ -73,7 +78,7 @@ absl::StatusOr<Hdf5Attribute> Hdf5AttributeReader::Parse(absl::string_view messa
   const uint64_t name_bytes = in.Take(2);
   const uint64_t type_bytes = in.Take(2);
   const uint64_t space_bytes = in.Take(2);
-  if (version == 3) in.Skip(1);
+  if (version == 3) in.Skip(1);  // the character set of the name
   const auto part = [&](uint64_t bytes) {
     const absl::string_view taken = in.TakeBytes(bytes);
     if (version == 1) in.SkipToMultipleOf8();
@@ -99,6 +104,7 @@ absl::StatusOr<Hdf5Attribute> Hdf5AttributeReader::Parse(absl::string_view messa
   if (type.size > message.size() && space.dims.empty()) {
     return source_.Malformed("an attribute that does not end");
   }
+  // The number of elements is compared with the bytes that are there, before memory is taken.
   absl::StatusOr<uint64_t> count = StoredBytes(space.dims, 1);
   if (!count.ok() || (*count > 0 && type.size > in.left() / *count)) {
     return source_.Malformed(
@@ -145,6 +151,7 @@ absl::StatusOr<std::string> Hdf5AttributeReader::StringOfHeap(absl::string_view 
 
 absl::StatusOr<const Hdf5AttributeReader::HeapObjects*> Hdf5AttributeReader::HeapAt(
     uint64_t address) {
+  // Many strings refer to one heap, so each heap is read once.
   const auto known = heaps_.find(address);
   if (known != heaps_.end()) return &known->second;
   constexpr uint64_t kHead = 16;
@@ -158,7 +165,7 @@ absl::StatusOr<const Hdf5AttributeReader::HeapObjects*> Hdf5AttributeReader::Hea
     const uint64_t number = in.Take(2);
     in.Skip(6);
     const uint64_t length = in.Take(8);
-    if (number == 0) break;  // the rest is free
+    if (number == 0) break;  // the rest of the heap is free space
     objects[number] = std::string(in.TakeBytes(length));
     in.SkipToMultipleOf8();
     if (!in.ok()) return source_.Malformed("a heap of strings that does not end");

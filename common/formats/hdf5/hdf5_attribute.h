@@ -18,9 +18,9 @@ struct Hdf5Attribute {
   std::string name;
   bool is_text = false;
   bool is_scalar = false;
-  std::vector<std::string> strings;  // if is_text
-  Tensor numbers;                    // without a value if the type is not supported, or text
-  std::string type;                  // for messages
+  std::vector<std::string> strings;  // the values if is_text
+  Tensor numbers;    // the values if not is_text; without a value if the type is not supported
+  std::string type;  // the name of the type, for messages
 };
 
 // The reader of a file's attributes, which keeps the heaps of strings that it has met.

@@ -23,7 +23,7 @@ enum Filter : uint16_t { kDeflate = 1, kShuffle = 2 };
 
 // One chunk as the tree lists it.
 struct Chunk {
-  std::vector<uint64_t> begin;  // the index of its first element along each axis
+  std::vector<uint64_t> begin;  // index of the chunk's first element along each axis
   uint64_t address = 0;
   uint64_t stored_bytes = 0;
   uint64_t skipped_filters = 0;  // a bit for each filter that was not applied
@@ -186,7 +186,8 @@ class ChunkReader {
     return out;
   }
 
-  // Puts the bytes of each element together again, of which all first ones came first.
+  // Undoes the shuffle filter, which stores the first bytes of all elements, then the second bytes
+  // of all, and so on.
   std::string Unshuffled(const std::string& shuffled) const {
     const size_t count = shuffled.size() / width_;
     std::string out = shuffled;
@@ -198,7 +199,7 @@ class ChunkReader {
     return out;
   }
 
-  // Copies what of the chunk lies inside the dataset, run by run along the last axis.
+  // Copies the part of the chunk that lies inside the dataset, run by run along the last axis.
   void Place(const Chunk& chunk, const std::string& content, std::vector<char>& elements) const {
     const size_t rank = dims_.size();
     const std::vector<uint64_t>& sizes = dataset_.layout.chunk;

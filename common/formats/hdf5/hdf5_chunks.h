@@ -1,5 +1,8 @@
 #pragma once
 
+// Datasets in chunks. A B-tree lists the chunks of a dataset, each with its place in the dataset; a
+// chunk may be shuffled and deflated.
+
 #include <cstdint>
 #include <vector>
 
@@ -8,8 +11,8 @@
 
 namespace cohort {
 
-// Reads the elements of a dataset in chunks, as the file holds them: `bytes` of them, row by row.
-// Errors: as ReadHdf5Dataset.
+// Reads the `bytes` bytes of a dataset that is stored in chunks, row by row, in the byte order of
+// the file. Errors: as ReadHdf5Dataset.
 absl::StatusOr<std::vector<char>> ReadHdf5Chunks(Hdf5Source& source, const Hdf5Dataset& dataset,
                                                  uint64_t bytes);
 

@@ -46,7 +46,7 @@ absl::Status ParseChunks4(const Hdf5Source& source, Hdf5Bytes& in, Hdf5Layout& l
   constexpr uint64_t kFiltered = 2;
   if ((flags & kFiltered) != 0) {
     layout.stored_bytes = in.Take(8);
-    if (in.Take(4) != 0) layout.filters.clear();  // the chunk was left as it is
+    if (in.Take(4) != 0) layout.filters.clear();  // the only chunk was stored without filters
   } else {
     layout.stored_bytes = kHdf5NoAddress;
   }
@@ -106,7 +106,7 @@ absl::Status ParseFilters(const Hdf5Source& source, const std::string& message,
   return in.ok() ? absl::OkStatus() : source.Malformed("filters that do not end");
 }
 
-// Reads the message that `dataset` is made of, in any order.
+// Reads one message of the object header into `dataset`. Messages may come in any order.
 absl::Status ParseMessage(Hdf5Source& source, const Hdf5Message& message, Hdf5Dataset& dataset,
                           bool& has_elements) {
   Hdf5Bytes in(message.body);
@@ -141,7 +141,7 @@ absl::StatusOr<Hdf5Dataset> ParseHdf5Dataset(Hdf5Source& source,
                                              const std::vector<Hdf5Message>& messages) {
   Hdf5Dataset dataset;
   bool has_elements = true;
-  // A layout may say that the filters were not used, so filters are read first.
+  // Filters are read first, because the message with the layout may say that they were not used.
   for (const Hdf5Message& message : messages) {
     if (message.type != Hdf5MessageType::kFilters) continue;
     if (message.shared) return source.Unsupported(absl::StrCat("shared filters", kRemedy));

@@ -1,5 +1,7 @@
 #pragma once
 
+// The elements of a dataset as a tensor, whatever the layout of the dataset (hdf5_dataset.h).
+
 #include "absl/status/statusor.h"
 #include "common/formats/hdf5/hdf5_dataset.h"
 #include "common/tensor/tensor.h"

@@ -16,7 +16,8 @@ namespace cohort {
 namespace {
 
 constexpr absl::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
-// A file may begin with bytes of its user, up to a power of two from this one on.
+// A file may begin with a block of the user's own bytes, whose size is a power of two of at least
+// 512. So the superblock is looked for at these offsets.
 constexpr uint64_t kFirstUserBlock = 512;
 constexpr size_t kDepthMax = 64;
 constexpr size_t kObjectsMax = 1'000'000;
@@ -63,13 +64,13 @@ absl::StatusOr<Superblock> ReadSuperblock(const ReadableFile& file, const std::s
   Superblock block;
   block.base = in.Take(8);
   in.Skip(old ? 24 : 16);
-  if (old) in.Skip(8);  // the root's name, which it has not
+  if (old) in.Skip(8);  // the root's name, which is empty
   block.root = in.Take(8);
   if (!in.ok() || block.base > file.size()) return source.Malformed("a superblock's addresses");
   return block;
 }
 
-// A file's tree that is being read. Thread-compatible.
+// Reads the tree of groups and datasets of a file. Thread-compatible.
 class TreeReader {
  public:
   TreeReader(Hdf5Source& source, std::vector<Hdf5Object>& objects)
@@ -119,7 +120,8 @@ class TreeReader {
     return links;
   }
 
-  // HDF5 of before 2.0 has no bfloat16, so Keras writes bytes without a meaning and an attribute.
+  // HDF5 before version 2.0 has no bfloat16. Keras writes such a tensor as opaque bytes, with an
+  // attribute that names the type.
   static void TakeBfloat16(Hdf5Object& object) {
     Hdf5Type& type = object.dataset.type;
     const Hdf5Attribute* const dtype = object.FindAttribute("dtype");

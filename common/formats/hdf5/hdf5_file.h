@@ -29,7 +29,7 @@ struct Hdf5Object {
   std::string path;  // from the root, as "model_weights/d1"; the root's is empty
   std::string name;  // the last part of the path
   bool is_dataset = false;
-  Hdf5Dataset dataset;           // if is_dataset
+  Hdf5Dataset dataset;           // the elements, if is_dataset
   std::vector<size_t> children;  // a group's indices in Hdf5File::objects(), by name
   std::vector<Hdf5Attribute> attributes;
 
@@ -66,7 +66,7 @@ class Hdf5File {
   const std::string path_;
   uint64_t base_ = 0;
   std::vector<Hdf5Object> objects_;        // constant after Init
-  std::map<std::string, size_t> by_path_;  // likewise
+  std::map<std::string, size_t> by_path_;  // constant after Init, too
 };
 
 // Returns an attribute that is one string. Errors: NOT_FOUND; INVALID_ARGUMENT for another type.

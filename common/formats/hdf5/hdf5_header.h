@@ -30,7 +30,8 @@ enum class Hdf5MessageType : uint16_t {
 
 struct Hdf5Message {
   Hdf5MessageType type = Hdf5MessageType::kNil;
-  // True: the body says where the message lies, as with types that have a name of their own.
+  // True: the body is the address of the message, which several objects share, such as a named
+  // type.
   bool shared = false;
   std::string body;
 };

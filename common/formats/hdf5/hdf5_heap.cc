@@ -31,8 +31,8 @@ uint64_t LogOf(uint64_t value) {
 
 // The nodes of a tree at one depth; leaves have depth 0.
 struct Level {
-  uint64_t records_max = 0;    // in a node
-  uint64_t below_max = 0;      // in a node and all nodes below
+  uint64_t records_max = 0;    // upper bound of the records in one node
+  uint64_t below_max = 0;      // upper bound of the records in one node and all nodes below it
   uint64_t pointer_bytes = 0;  // width of a pointer to a child
 };
 
@@ -77,7 +77,7 @@ class TreeReader {
       level.records_max = left < level.pointer_bytes ? 0
                                                      : (left - level.pointer_bytes) /
                                                            (record_bytes_ + level.pointer_bytes);
-      // A file has no more than 2^62 records, so larger products may end there.
+      // Counts are capped here: no file has as many records.
       constexpr uint64_t kManyRecords = uint64_t{1} << 62;
       level.below_max = below.below_max > kManyRecords / (level.records_max + 2)
                             ? kManyRecords
@@ -126,7 +126,7 @@ absl::StatusOr<std::vector<std::string>> ReadHdf5Tree(Hdf5Source& source, uint64
 }
 
 absl::StatusOr<Hdf5Heap> Hdf5Heap::Open(Hdf5Source& source, uint64_t address) {
-  constexpr uint64_t kHeaderBytes = 146;  // without filters
+  constexpr uint64_t kHeaderBytes = 146;  // bytes of a heap's header that has no filters
   ASSIGN_OR_RETURN(const std::string begin, source.Read(address, 9));
   Hdf5Bytes prefix(begin);
   prefix.Skip(7);
@@ -139,7 +139,7 @@ absl::StatusOr<Hdf5Heap> Hdf5Heap::Open(Hdf5Source& source, uint64_t address) {
   heap.id_bytes_ = in.Take(2);
   in.Skip(3);
   const uint64_t managed_max = in.Take(4);
-  in.Skip(12 * 8);  // what huge and tiny objects there are, and the free space
+  in.Skip(12 * 8);  // counts of huge and tiny objects, and the free space
   heap.table_width_ = in.Take(2);
   heap.start_log_ = LogOf(in.Take(8));
   heap.direct_log_ = LogOf(in.Take(8));

@@ -13,7 +13,8 @@ namespace cohort {
 namespace {
 
 constexpr uint64_t kBudgetMin = 64 << 20;
-// A file's structures are read once, and their text is copied a few times.
+// The budget in bytes for each byte of the file. Every structure is read once, and its text is
+// copied a few times, so 4 is enough for a file that is not hostile.
 constexpr uint64_t kBudgetPerByte = 4;
 constexpr size_t kChecksumBytes = 4;
 

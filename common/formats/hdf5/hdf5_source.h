@@ -13,11 +13,11 @@
 
 namespace cohort {
 
-// The address of what a file does not have.
+// The address by which HDF5 says that something does not exist.
 inline constexpr uint64_t kHdf5NoAddress = ~uint64_t{0};
 
-// A reader of numbers in little-endian order. Past the end of the bytes it gives zeros and is no
-// longer ok, so that callers check once behind several numbers. Thread-compatible.
+// Reads numbers in little-endian order. Past the end of the bytes, Take() returns zeros and ok()
+// becomes false, so that callers check once after several numbers. Thread-compatible.
 class Hdf5Bytes {
  public:
   explicit Hdf5Bytes(absl::string_view bytes) : bytes_(bytes) {}
@@ -38,7 +38,8 @@ class Hdf5Bytes {
   bool ok_ = true;
 };
 
-// The file, the address that counts as 0 in it, and the budget. Thread-compatible.
+// The bytes of a file, counted from a base address, with the budget for reading them.
+// Thread-compatible.
 class Hdf5Source {
  public:
   // The file must outlive the source. `path` is for messages.
@@ -46,17 +47,17 @@ class Hdf5Source {
 
   const ReadableFile& file() const { return file_; }
   uint64_t base() const { return base_; }
-  // Returns how many bytes there are from the base on.
+  // Returns the number of bytes from the base address to the end of the file.
   uint64_t size() const { return file_.size() - base_; }
 
   // Reads bytes that describe the content. Errors: DATA_LOSS for bytes that the file does not have,
   // and for a budget that is spent; the file's errors.
   absl::StatusOr<std::string> Read(uint64_t address, uint64_t length);
-  // Reads as Read, and checks that the bytes begin with the four of `signature` and, if
-  // `checksum`, that they end with their checksum, which is not returned.
+  // Reads like Read(). Also checks that the bytes begin with the 4 bytes of `signature` and, if
+  // `checksum` is set, that they end with their checksum, which is left out of the result.
   absl::StatusOr<std::string> ReadBlock(uint64_t address, uint64_t length,
                                         absl::string_view signature, bool checksum);
-  // Charges memory to the budget that is taken for what was read.
+  // Charges to the budget the memory that is taken for the content of what was read.
   absl::Status Spend(uint64_t bytes);
 
   absl::Status Malformed(absl::string_view what) const;

@@ -160,7 +160,7 @@ absl::StatusOr<Hdf5Space> ParseHdf5Space(const Hdf5Source& source, Hdf5Bytes& in
     if (dim > INT64_MAX) return source.Malformed("a size above 2^63");
     space.dims.push_back(static_cast<int64_t>(dim));
   }
-  if ((flags & 1) != 0) in.Skip(8 * rank);  // the largest sizes
+  if ((flags & 1) != 0) in.Skip(8 * rank);  // the largest size along each axis
   if (!in.ok()) return source.Malformed("a shape that does not end");
   return space;
 }

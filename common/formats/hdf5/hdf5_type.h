@@ -14,9 +14,9 @@ namespace cohort {
 
 struct Hdf5Type {
   enum class Kind {
-    kNumber,          // `stored` says which
-    kFixedString,     // `size` bytes each
-    kVariableString,  // a reference into a global heap each
+    kNumber,          // a number of type `stored`
+    kFixedString,     // a string of `size` bytes
+    kVariableString,  // a string in a global heap, by reference
     kOpaque,          // `size` bytes without a meaning
     kOther,           // not supported
   };
@@ -27,15 +27,15 @@ struct Hdf5Type {
   StoredType stored;
   uint64_t size = 0;  // bytes of one element
   Padding padding = Padding::kNullTerminated;
-  std::string name;  // for messages
+  std::string name;  // the name of the type, for messages
 };
 
-// Reads the description of a type, and leaves `in` behind it. A type that is not supported is no
-// error. Errors: DATA_LOSS.
+// Reads the description of a type; `in` is then at the first byte after the description. An
+// unsupported type is not an error. Errors: DATA_LOSS.
 absl::StatusOr<Hdf5Type> ParseHdf5Type(const Hdf5Source& source, Hdf5Bytes& in);
 
 struct Hdf5Space {
-  bool has_elements = true;  // false: neither a scalar nor an array, but nothing
+  bool has_elements = true;  // false: the space is empty, neither a scalar nor an array
   std::vector<int64_t> dims;
 };
 

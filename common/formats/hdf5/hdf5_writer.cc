@@ -16,15 +16,19 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kListBytesMax = 64512;  // Keras's limit for the elements of an attribute
+// Upper bound of the bytes of an attribute's elements, as in Keras.
+constexpr size_t kListBytesMax = 64512;
 constexpr uint64_t kSuperblockBytes = 96;
 constexpr uint64_t kNoAddress = ~uint64_t{0};
-constexpr size_t kSymbolsMax = 8;    // in a list of symbols: twice the K of the superblock
-constexpr size_t kChildrenMax = 32;  // in a node of a symbol table's tree, likewise
+// Upper bound of the symbols in a list: twice the K of the superblock.
+constexpr size_t kSymbolsMax = 8;
+// Upper bound of the children of a node of a symbol table's tree.
+constexpr size_t kChildrenMax = 32;
 constexpr uint64_t kTreeNodeBytes = 24 + 8 * kChildrenMax + 8 * (kChildrenMax + 1);
 constexpr uint64_t kSymbolListBytes = 8 + 40 * kSymbolsMax;
-constexpr size_t kHeapBytesMin = 4096;     // size of a global heap
-constexpr size_t kHeapObjectsMax = 60000;  // their numbers have 16 bits
+constexpr size_t kHeapBytesMin = 4096;  // size of a global heap
+// Upper bound of the objects in a heap, whose numbers have 16 bits.
+constexpr size_t kHeapObjectsMax = 60000;
 constexpr uint16_t kFillValueMessage = 0x5;
 
 uint16_t Number(Hdf5MessageType type) { return static_cast<uint16_t>(type); }
@@ -35,16 +39,16 @@ bool IsAscii(const std::vector<std::string>& texts) {
   });
 }
 
-// Something that has been written, with the offset of its name in its group's heap: a child of a
-// tree's node, or a symbol.
+// An object that has been written: the child of a tree's node, or a symbol. Its name has an offset
+// in the heap of its group.
 struct Entry {
   uint64_t last_name = 0;
   uint64_t address = 0;
 };
 
-// The writer of one file. Elements come first, behind the superblock, then everything that
-// describes them, children before their parents, since addresses go from parents to children.
-// Thread-compatible.
+// Makes the bytes of one file. The elements of all datasets come first, after the superblock. Then
+// come the descriptions, children before their parents, because a parent holds the addresses of its
+// children. Thread-compatible.
 class ImageMaker {
  public:
   absl::StatusOr<Hdf5Image> Make(const Hdf5Node& root) {
@@ -165,7 +169,8 @@ class ImageMaker {
   }
 
   static std::string ListBytes(const Hdf5Node::List& list) {
-    // h5py makes an array of no numbers from an empty list, and Keras reads that as one.
+    // An empty list is written as h5py does: as an array of no float64 numbers, which Keras reads
+    // as an empty list.
     if (list.values.empty()) {
       return Hdf5AttributeBytes(list.name, Hdf5TypeOf(DType::kFloat64), Hdf5SpaceOf(Shape{0}), "");
     }
@@ -214,7 +219,7 @@ class ImageMaker {
       for (size_t i = begin; i < end; ++i) {
         PutHdf5(list, symbols[i].last_name, 8);
         PutHdf5(list, symbols[i].address, 8);
-        list.append(24, '\0');  // nothing about the object is repeated here
+        list.append(24, '\0');  // no cached copy of the object's own addresses
       }
       list.resize(kSymbolListBytes, '\0');
       lists.push_back({symbols[end - 1].last_name, Append(list)});
@@ -222,7 +227,8 @@ class ImageMaker {
     return lists;
   }
 
-  // Writes the nodes of one level of a tree, one at least, over its children. Returns the nodes.
+  // Writes the nodes of one level of a tree over the children of that level, at least one node.
+  // Returns the nodes.
   std::vector<Entry> WriteLevel(const std::vector<Entry>& children, uint64_t depth) {
     std::vector<Entry> nodes;
     const uint64_t first = metadata_begin_ + metadata_.size();
@@ -309,7 +315,8 @@ absl::Status Hdf5Node::AddList(const std::string& name, const std::vector<std::s
     lists_.push_back({name, values, width});
     return absl::OkStatus();
   }
-  // The parts have equal lengths, and the first ones one more, as NumPy splits an array.
+  // The parts have equal lengths, except that the first parts have one element more, as
+  // numpy.array_split does.
   size_t parts = 2;
   while ((values.size() + parts - 1) / parts * width > kListBytesMax) ++parts;
   size_t begin = 0;

@@ -96,6 +96,8 @@ absl::StatusOr<WeightFile> WeightsOfCheckpoint(FileSystem& files, const std::str
   weights.kind = WeightFileKind::kTensorFlowCheckpoint;
   std::vector<std::string> names;
   for (const auto& [name, tensor] : reader->tensors()) {
+    // The plain name of a value that the object graph has under another key.
+    if (tracked.contains(absl::StrCat(name, kValueSuffix))) continue;
     WeightEntry entry;
     entry.name = name;
     entry.dtype = tensor.dtype;

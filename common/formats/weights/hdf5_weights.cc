@@ -83,7 +83,8 @@ absl::Status AddListed(const Hdf5File& file, const Hdf5Object& group, const Weig
   return absl::OkStatus();
 }
 
-// Adds the values of a file of before .keras: names are listed, in the order of the layers.
+// Adds the values of a legacy .h5 file, which lists the names of layers and weights, in the order
+// of the layers.
 absl::Status AddLegacy(const Hdf5File& file, const Hdf5Object& top,
                        std::vector<WeightEntry>& entries) {
   ASSIGN_OR_RETURN(const std::vector<std::string> layers, Hdf5Strings(top, kLayerNames));
@@ -118,7 +119,7 @@ size_t RankOfPart(absl::string_view part) {
 
 // The place of a dataset ".../vars/N" in a .weights.h5 file.
 struct Place {
-  std::vector<std::string> group;  // "layers", "dense_1"; of a nested model all of its layers too
+  std::vector<std::string> group;  // "layers", "dense_1"; for a nested model, the groups of both
   std::vector<std::string> parts;  // inside the layer: "forward_layer", "cell"
   int number = 0;
 

@@ -13,8 +13,8 @@ namespace {
 bool IsUpper(char c) { return absl::ascii_isupper(static_cast<unsigned char>(c)); }
 bool IsLower(char c) { return absl::ascii_islower(static_cast<unsigned char>(c)); }
 
-// Returns `name` with a '_' before each capital that begins a word of a capital and small letters,
-// unless the name begins with the word.
+// Returns `name` with a '_' before each capital letter that a small letter follows, except at the
+// start of the name.
 std::string WithWordsSplit(absl::string_view name) {
   std::string out;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -25,12 +25,12 @@ std::string WithWordsSplit(absl::string_view name) {
   return out;
 }
 
-constexpr int kNestedMax = 16;  // models in models
+constexpr int kNestedMax = 16;  // upper bound of the depth of nested models
 
-// The place of a model among the models around it: of its groups in the file, and of its layers.
+// The path of a nested model, in two forms.
 struct Around {
-  std::string groups;  // "layers/functional/"
-  std::string layers;  // "encoder/"
+  std::string groups;  // path of its groups in the file: "layers/functional/"
+  std::string layers;  // path of its layers by name: "encoder/"
   int depth = 0;
 };
 

@@ -18,7 +18,7 @@ namespace {
 absl::Status AddGroups(absl::Span<const KerasGroup> groups, Hdf5Node& root) {
   std::set<std::string> paths;
   for (const KerasGroup& group : groups) {
-    // Behind a NUL, or with an empty part, two paths could become one.
+    // A path with a NUL or an empty part is refused, because HDF5 could take it for another path.
     const bool is_named = !absl::StrContains(group.path, "//") &&
                           !absl::StrContains(group.name, absl::string_view("\0", 1));
     if (!is_named || !paths.insert(group.path).second) {

@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// A layer, or a part of one.
+// A layer, or a part of a layer, with its variables.
 struct KerasGroup {
   std::string path;                 // "layers/lstm/cell"; empty: the model itself
   std::string name = {};            // the layer's name; empty: none is written

@@ -49,7 +49,8 @@ absl::Status CheckTranspose(const std::string& variable, const std::vector<int>&
   if (is_order) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the map of '", variable, "' has the transpose [", absl::StrJoin(transpose, ","),
-                   "], which is no order of the ", shape.rank(), " axes of ", shape.ToString()));
+                   "]; it must name each of the ", shape.rank(), " axes of ", shape.ToString(),
+                   " once, from 0 on"));
 }
 
 // The layers of a list of weights, each with the indices of its weights, in order.
@@ -63,7 +64,7 @@ void AddTo(std::vector<LayerWeights>& layers, const std::string& layer, size_t i
   layers.back().indices.push_back(index);
 }
 
-// A matching under way. Thread-compatible.
+// Matches the variables of a model with the values of a file. Thread-compatible.
 class Matcher {
  public:
   Matcher(absl::Span<const WantedWeight> wanted, const WeightFile& file)
@@ -141,7 +142,7 @@ class Matcher {
   }
 
  private:
-  // A name of two values says nothing, and is kept with kNone.
+  // Adds a name. A name that two values have identifies neither, and is kept with the index kNone.
   static void Add(std::map<std::string, size_t>& names, const std::string& name, size_t index) {
     const auto [known, is_new] = names.emplace(name, index);
     if (!is_new) known->second = kNone;
@@ -151,7 +152,7 @@ class Matcher {
     return found == names.end() ? kNone : found->second;
   }
 
-  // Returns the value with this name in the file, or of this variable.
+  // Returns the index of the value whose name in the file, or whose variable's name, is `name`.
   size_t FindNamed(const std::string& name) const {
     for (const size_t index : weights_) {
       if (file_.entries[index].name == name) return index;
@@ -168,7 +169,7 @@ class Matcher {
     return by_name != kNone ? by_name : FindIn(by_last_parts_, LastParts(wanted.name));
   }
 
-  // Returns whether each variable of a layer has a value, and one of the layer of the file.
+  // Returns whether each variable of our layer already has a value from the file's layer.
   bool IsPaired(const LayerWeights& ours, const LayerWeights& theirs) const {
     return std::all_of(ours.indices.begin(), ours.indices.end(), [&](size_t index) {
       return std::find(theirs.indices.begin(), theirs.indices.end(), entry_of_[index]) !=
@@ -176,7 +177,8 @@ class Matcher {
     });
   }
 
-  // Pairs the layers in order, if not all names have fitted and there are as many layers.
+  // Pairs our layers with the file's layers in order, if both have as many layers and names did not
+  // match every variable.
   void MatchByPosition() {
     if (std::find(entry_of_.begin(), entry_of_.end(), kNone) == entry_of_.end()) return;
     std::vector<LayerWeights> ours;
@@ -188,8 +190,8 @@ class Matcher {
       if (ours[i].indices.size() != theirs[i].indices.size()) return;
     }
     for (size_t i = 0; i < ours.size(); ++i) {
-      // Keras 2 writes the statistics of a nested model behind all that is trained, so names say
-      // more than positions.
+      // A layer that names have matched stays as it is. Keras 2 writes the statistics of a nested
+      // model after all trained weights, so positions would be wrong there.
       if (IsPaired(ours[i], theirs[i])) continue;
       for (size_t k = 0; k < ours[i].indices.size(); ++k) {
         if (!is_renamed_[ours[i].indices[k]]) {
@@ -201,10 +203,10 @@ class Matcher {
 
   const absl::Span<const WantedWeight> wanted_;
   const WeightFile& file_;
-  std::vector<size_t> entry_of_;  // by variable; kNone: none yet
+  std::vector<size_t> entry_of_;  // by variable: the index of its value; kNone: none yet
   std::vector<std::vector<int>> transposes_;
-  std::vector<bool> is_renamed_;  // by variable: `renames` gave its value
-  std::vector<size_t> weights_;   // the entries that may be taken
+  std::vector<bool> is_renamed_;  // by variable: whether `renames` gave its value
+  std::vector<size_t> weights_;   // indices of the values that are weights
   std::map<std::pair<std::string, int>, size_t> by_place_;
   std::map<std::string, size_t> by_name_;
   std::map<std::string, size_t> by_last_parts_;

@@ -1,14 +1,15 @@
 #pragma once
 
-// The way from the values of a file to the variables of a model. A variable is tried in this order:
-// 1. the name that `renames` gives;
-// 2. in .weights.h5 and .keras: the layer and the position in it, by the layer's name if the file
-//    has it, else by the group that Keras makes of its class;
-// 3. the whole name, then the last two parts of it ("d1/kernel" of "sequential/d1/kernel"), if only
-//    one value has them;
-// 4. in legacy .h5: the position, if the file and the model have as many layers with weights, since
-//    Keras itself goes by positions there.
-// Optimizer's values and others are never taken for a variable.
+// Matches the values of a file with the variables of a model. A variable gets the first value that
+// one of these rules finds:
+// 1. the value that `renames` names;
+// 2. in .weights.h5 and .keras: the value of the same layer and position. The layer is found by its
+//    name if the file has names, else by the group that Keras makes of its class;
+// 3. the value with the whole name of the variable, else the only value with the same last two
+//    parts ("d1/kernel" of "sequential/d1/kernel");
+// 4. in legacy .h5: the value at the same position, if the file and the model have equally many
+//    layers with weights. Keras itself goes by positions there.
+// Values of optimizers, and other values that are not weights, are never matched.
 
 #include <map>
 #include <string>
@@ -20,18 +21,18 @@
 
 namespace cohort {
 
-// A variable that wants a value.
+// A variable that needs a value.
 struct WantedWeight {
   std::string name;  // "d1/kernel"
   Shape shape;
   std::string layer = {};  // the name of its layer
-  std::string group = {};  // KerasLayerGroups; empty: not known
-  int position = 0;        // among the layer's variables
+  std::string group = {};  // the layer's group (KerasLayerGroups); empty: not known
+  int position = 0;        // position of the variable among the layer's variables
 };
 
-// The place of a variable's value, as a user names it.
+// The value that a user names for a variable.
 struct WeightRename {
-  std::string name;  // in the file
+  std::string name;  // name of the value in the file
   std::vector<int>
       transpose;  // axis i of the variable is axis transpose[i] of the value; may be {}
 };
@@ -49,16 +50,16 @@ struct WeightMatches {
   std::vector<std::string> mismatched;  // variables whose value has another shape, with both shapes
 };
 
-// Matches variables, of one layer after the other, with the file's values. Errors: INVALID_ARGUMENT
-// for a rename of a variable that is not wanted, to a value that the file does not have, or with
-// a transpose that is no order of the axes.
+// Matches variables with the file's values. The variables of one layer stand side by side. Errors:
+// INVALID_ARGUMENT for a rename of an unknown variable or to an unknown value, and for a transpose
+// that does not name each axis once.
 absl::StatusOr<WeightMatches> MatchWeights(absl::Span<const WantedWeight> wanted,
                                            const WeightFile& file,
                                            const std::map<std::string, WeightRename>& renames);
 
-// Reads the value of a match as its variable has it: transposed, and with the variable's type, if
-// both are floating point. Errors: those of WeightSource::Read; INVALID_ARGUMENT for a type that
-// cannot become the variable's.
+// Reads the value of a match in the form of its variable: transposed, and converted to the
+// variable's type if both types are floating point. Errors: those of WeightSource::Read;
+// INVALID_ARGUMENT for a type that cannot be converted.
 absl::StatusOr<Tensor> ReadMatch(const WeightFile& file, const WeightMatch& match, DType dtype);
 
 }  // namespace cohort

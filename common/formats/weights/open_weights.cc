@@ -30,9 +30,8 @@ constexpr uint64_t kWeightsBytesMax = uint64_t{1} << 40;
 absl::Status NotWeights(const std::string& path) {
   return absl::UnimplementedError(absl::StrCat(
       path,
-      ": holds no weights in a format that is read; these are TensorFlow's V2 checkpoints (by "
-      "their "
-      "prefix) and SavedModels, Keras's .weights.h5, .keras and .h5, .npz and safetensors"));
+      ": unknown format of weights; name a TensorFlow V2 checkpoint (by its prefix), a SavedModel, "
+      "or a file of Keras (.weights.h5, .keras, .h5), NumPy (.npz) or safetensors"));
 }
 
 absl::StatusOr<std::string> TextOf(const ZipArchive& archive, absl::string_view member,
@@ -45,7 +44,7 @@ absl::StatusOr<std::string> TextOf(const ZipArchive& archive, absl::string_view 
   return text;
 }
 
-// Returns the version that a .keras file's metadata name, or "".
+// Returns the version of Keras that the metadata of a .keras file names, or "".
 std::string VersionIn(const std::string& metadata) {
   const auto parsed = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return "";
@@ -75,8 +74,9 @@ absl::StatusOr<WeightFile> OpenArchive(std::unique_ptr<ReadableFile> file,
   ASSIGN_OR_RETURN(WeightFile opened, WeightsOfHdf5(std::move(hdf5)));
   opened.kind = WeightFileKind::kKerasArchive;
   ASSIGN_OR_RETURN(opened.texts.config, TextOf(*archive, kConfigMember, kTextBytesMax));
-  // Files of before Keras 3.6 do not name their layers, and the model's config does. Later ones do
-  // not say in which nested model a layer is, where several may have the same name.
+  // Files of Keras before 3.6 do not have the names of their layers, but the model's config has.
+  // Files of later versions do not say in which nested model a layer is, and several models may
+  // have a layer of the same name.
   const std::map<std::string, std::string> layers = KerasLayersByGroup(opened.texts.config);
   for (WeightEntry& entry : opened.entries) {
     const auto layer = layers.find(entry.group);
@@ -115,8 +115,8 @@ absl::StatusOr<std::string> PrefixIn(const std::string& directory,
   if (has("variables.index")) return JoinPath(directory, "variables");
   return absl::UnimplementedError(absl::StrCat(
       directory,
-      ": a directory that is no SavedModel; name a file, or the prefix of a checkpoint "
-      "in it (weights in several files, as Keras 3 can write them, are not read)"));
+      ": the directory is not a SavedModel; name a file in it, or the prefix of a checkpoint in it "
+      "(weights that Keras 3 wrote in several files are not supported)"));
 }
 
 }  // namespace

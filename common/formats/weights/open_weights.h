@@ -1,5 +1,8 @@
 #pragma once
 
+// The one way to open a file of weights. The content of the file decides which reader
+// (weight_sources.h) lists its values.
+
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -10,7 +13,7 @@ namespace cohort {
 
 // Opens the weights at `path`: a file, the prefix of a checkpoint (also with ".index" behind it),
 // or the directory of a SavedModel. Errors: NOT_FOUND; DATA_LOSS for a damaged file; UNIMPLEMENTED
-// for a file that holds no weights in a format that is read, with the list of these formats, and
+// for a file of an unknown format, with the list of the known formats, and
 // for weights in several files, as Keras 3 can write them.
 absl::StatusOr<WeightFile> OpenWeights(FileSystem& files, const std::string& path);
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// Trained weights in any file that Keras, TensorFlow, NumPy or PyTorch's users write. What a file
-// is follows from its content, not from its name. Opening a file gives the list of its values, with
-// everything by which they can be matched with the variables of a model (match_weights.h); a value
-// is read when somebody asks for it.
+// Trained weights in a file of Keras, TensorFlow, NumPy or safetensors. The format of a file is
+// recognised by its content, not by its name. Opening a file lists its values, with all that helps
+// to match them with the variables of a model (match_weights.h). A value is read only when a caller
+// asks for it.
 
 #include <memory>
 #include <string>
@@ -16,10 +16,10 @@
 namespace cohort {
 
 enum class WeightFileKind {
-  kTensorFlowCheckpoint,  // V2: of TensorFlow 1 and 2, of Keras, of a SavedModel, of Cohort
+  kTensorFlowCheckpoint,  // format V2, written by TensorFlow 1 or 2, Keras or Cohort
   kKerasWeights,          // .weights.h5
   kKerasArchive,          // .keras
-  kLegacyHdf5,            // .h5: a whole model, or save_weights
+  kLegacyHdf5,            // .h5, of a whole model or of save_weights
   kNpz,
   kSafetensors,
 };
@@ -27,27 +27,27 @@ absl::string_view WeightFileKindName(WeightFileKind kind);
 
 // The purpose of a value.
 enum class WeightRole {
-  kWeight,     // a layer's: trained, or a statistic
+  kWeight,     // a variable of a layer, trained or not
   kOptimizer,  // a slot or a counter of the optimizer
   kOther,      // a metric, the state of random numbers, a counter of the program
 };
 
 // One value of a file.
 struct WeightEntry {
-  std::string name;  // in the file: a tensor's name, or the path of a dataset
-  // The variable's name, as far as the file says it, without ":0": "d1/kernel". Else empty.
+  std::string name;  // name in the file: a tensor's name, or the path of a dataset
+  // The variable's name without ":0", such as "d1/kernel"; empty if the file does not tell it.
   std::string variable;
-  // The layer's name, as far as the file says it, and the group of the file that belongs to the
-  // layer: "layers/dense_1". Only HDF5 files have these.
+  // The layer's name, and the path of the layer's group in the file, such as "layers/dense_1". Only
+  // HDF5 files have groups. Empty if the file does not tell them.
   std::string layer;
   std::string group;
-  int position = -1;  // among the weights of the layer, or of the optimizer; -1: not known
+  int position = -1;  // position among the weights of the layer or the optimizer; -1: unknown
   WeightRole role = WeightRole::kWeight;
   DType dtype = DType::kUndefined;  // kUndefined: the value cannot be read
   Shape shape;
 };
 
-// Texts that a file has besides its values. A text that it does not have is empty.
+// Texts that a file has besides its values. A text that the file does not have is empty.
 struct WeightFileTexts {
   std::string keras_version;
   std::string config;           // JSON of the model
@@ -67,9 +67,9 @@ struct WeightFile {
   WeightFileKind kind = WeightFileKind::kSafetensors;
   std::string path;
   WeightFileTexts texts;
-  // In the order of the layers where the file has one (kLegacyHdf5), else in that of the file.
+  // The values: in the order of the layers for kLegacyHdf5, else in the order of the file.
   std::vector<WeightEntry> entries;
-  // Names of values that are left out because their types are not supported, with their types.
+  // Names and types of values that are not in `entries`, because their types are not supported.
   std::vector<std::string> left_out;
   std::unique_ptr<const WeightSource> source;
 };

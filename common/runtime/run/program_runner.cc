@@ -306,7 +306,8 @@ ProgramRunner::~ProgramRunner() = default;
 
 absl::StatusOr<std::vector<Tensor>> ProgramRunner::Run(absl::Span<const Tensor> inputs,
                                                        const RunContext& context) {
-  COHORT_CHECK(context.exchange == nullptr, "nothing waits in a call that returns the outputs");
+  COHORT_CHECK(context.exchange == nullptr,
+               "a program that is run in one call has no exchange to wait for");
   std::optional<absl::StatusOr<std::vector<Tensor>>> result;
   impl_->Start(inputs, context, nullptr, [&](auto outputs) { result = std::move(outputs); });
   COHORT_CHECK(result.has_value(), "no other run is under way");

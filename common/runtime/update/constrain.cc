@@ -48,7 +48,7 @@ void Constrain(const Constraint& constraint, absl::Span<float> value) {
     return;
   }
   const size_t block = constraint.count * constraint.stride;
-  COHORT_CHECK(value.size() % block == 0, "a value of whole norms");
+  COHORT_CHECK(value.size() % block == 0, "the value's size is a multiple of a constrained block");
   for (size_t begin = 0; begin < value.size(); begin += block) {
     for (size_t i = 0; i < constraint.stride; ++i) {
       double squares = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+// Makes the kernel of an update rule: the loops that apply a gradient to a value and its slots.
+
 #include <memory>
 
 #include "absl/status/statusor.h"

@@ -66,10 +66,10 @@ UpdateSpan ToSpan(const UpdateStep& step) {
 }
 
 SlotSpan Slot(const UpdateStep& step, size_t index, size_t width) {
-  COHORT_CHECK(index < step.slots.size(), "spans for each slot of the rule");
+  COHORT_CHECK(index < step.slots.size(), "the step has spans for each slot of the rule");
   const SlotSpans& slot = step.slots[index];
   COHORT_CHECK(slot.in.size() * width == step.gradient.size() && slot.out.size() == slot.in.size(),
-               "slots as long as the gradient, or as it has rows");
+               "a slot is as long as the gradient, or as its number of rows");
   return {slot.in.data(), slot.out.data()};
 }
 

@@ -24,7 +24,8 @@ constexpr size_t kFetchedRows = 16;
 MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> gradients,
                        size_t width)
     : width_(width) {
-  COHORT_CHECK(width > 0 && gradients.size() == rows.size() * width, "a row of gradients each");
+  COHORT_CHECK(width > 0 && gradients.size() == rows.size() * width,
+               "there is one row of gradients for each row");
   rows_.reserve(rows.size());
   // Workers push rows in strictly ascending order. Such rows are neither sorted nor added up.
   const bool ascending =
@@ -70,7 +71,7 @@ void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* grad
 
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place) {
-  COHORT_CHECK(step.slots.size() <= kRowSlotsMax, "a rule with so many slots");
+  COHORT_CHECK(step.slots.size() <= kRowSlotsMax, "a rule has at most kRowSlotsMax slots for rows");
   // Two batches of rows take turns: the memory of one batch is prefetched while the other batch is
   // updated.
   std::array<std::array<RowUpdate, kFetchedRows>, 2> groups;

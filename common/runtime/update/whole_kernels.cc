@@ -193,7 +193,8 @@ class MuonKernel : public WholeKernel {
  private:
   void ApplyRule(const UpdateStep& step) const override {
     const MatrixSize size = {step.matrix.rows, step.matrix.columns};
-    COHORT_CHECK(size.rows * size.columns == step.gradient.size(), "a matrix under muon");
+    COHORT_CHECK(size.rows * size.columns == step.gradient.size(),
+                 "the matrix has the size of the gradient");
     const SlotSpan momentum = Slot(step, 0);
     std::vector<float> x(step.gradient.size());
     for (size_t i = 0; i < x.size(); ++i) {

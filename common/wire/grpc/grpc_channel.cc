@@ -53,7 +53,7 @@ struct CallState {
   grpc::ByteBuffer response;
   Reply done;
   // The receiver of the server's names. Null: the server is not asked for its names.
-  GrpcChannel::NamesTold told;
+  GrpcChannel::OnNames on_names;
   std::string method;
   std::atomic<bool> cancelled{false};
 };
@@ -138,7 +138,7 @@ class UnaryChannel final : public GrpcChannel {
   }
 
   std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
-                                    absl::Duration timeout, NamesTold told, Reply done) override {
+                                    absl::Duration timeout, OnNames on_names, Reply done) override {
     const absl::Status fits = CheckSize(request, message_bytes_max_);
     if (!fits.ok()) return FailLater(fits, std::move(done));
     // gRPC does not tell which bytes of a unary call have moved.
@@ -146,8 +146,8 @@ class UnaryChannel final : public GrpcChannel {
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
-    state->told = std::move(told);
-    if (state->told != nullptr) state->context.AddMetadata(kLocalNameKey, "?");
+    state->on_names = std::move(on_names);
+    if (state->on_names != nullptr) state->context.AddMetadata(kLocalNameKey, "?");
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
@@ -179,7 +179,7 @@ class UnaryChannel final : public GrpcChannel {
 
   // Passes the server's names, which came with the answer, to the code that has asked for them.
   static void TellNames(CallState& state, const grpc::Status& status) {
-    if (state.told == nullptr) return;
+    if (state.on_names == nullptr) return;
     const auto& metadata = state.context.GetServerInitialMetadata();
     const auto value = [&](const char* key) {
       const auto found = metadata.find(key);
@@ -189,7 +189,7 @@ class UnaryChannel final : public GrpcChannel {
     ServerNames names{value(kLocalNameKey), value(kStreamNameKey), state.context.peer()};
     // A connection that failed before the server answered says nothing about the server's names.
     if (!status.ok() && names.local.empty() && names.stream.empty()) return;
-    state.told(std::move(names));
+    state.on_names(std::move(names));
   }
 
   // Returns the error of a failed call. A handler's failure is returned unchanged; a failure of the
@@ -222,7 +222,7 @@ class UnaryChannel final : public GrpcChannel {
 };
 
 // The names that a server has told on one connection, if it has told them. Thread-safe.
-class ToldNames {
+class NamesOfConnection {
  public:
   void Set(ServerNames names) {
     MutexLock lock(mutex_);
@@ -269,9 +269,9 @@ class FrameChannel final : public GrpcChannel {
   }
 
   std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
-                                    absl::Duration timeout, NamesTold told, Reply done) override {
+                                    absl::Duration timeout, OnNames on_names, Reply done) override {
     std::shared_ptr<LocalSession> session;
-    std::shared_ptr<ToldNames> names;
+    std::shared_ptr<NamesOfConnection> names;
     {
       MutexLock lock(mutex_);
       Line& line = lines_[static_cast<size_t>(KindOf(request))];
@@ -279,13 +279,13 @@ class FrameChannel final : public GrpcChannel {
       session = line.session;
       names = line.names;
     }
-    if (told == nullptr) {
+    if (on_names == nullptr) {
       return session->Start(method, std::move(request), timeout, std::move(done));
     }
     return session->Start(method, std::move(request), timeout,
-                          [names, told = std::move(told),
+                          [names, on_names = std::move(on_names),
                            done = std::move(done)](absl::StatusOr<Message> result) mutable {
-                            if (auto heard = names->Get()) told(*std::move(heard));
+                            if (auto heard = names->Get()) on_names(*std::move(heard));
                             std::exchange(done, nullptr)(std::move(result));
                           });
   }
@@ -305,7 +305,7 @@ class FrameChannel final : public GrpcChannel {
     grpc::GenericStub stub;  // a connection of gRPC, opened by the first call
     // The LocalSession over this connection. Shared with calls, which may outlive the channel.
     std::shared_ptr<LocalSession> session;
-    std::shared_ptr<ToldNames> names;  // names that the server told for this `session`
+    std::shared_ptr<NamesOfConnection> names;  // names that the server told for this `session`
   };
 
   static LocalSession::Options SessionOptions(const GrpcChannelOptions& options) {
@@ -332,13 +332,13 @@ class FrameChannel final : public GrpcChannel {
   // Opens the LocalSession of a line, if the line has none or its connection has ended.
   void OpenLocked(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (line.session != nullptr && line.session->open()) return;
-    line.names = std::make_shared<ToldNames>();
+    line.names = std::make_shared<NamesOfConnection>();
     line.session = LocalSession::Over(TimerLoop(), options_,
                                       [&](std::shared_ptr<FrameConnection::Owner> owner,
                                           const FrameConnection::Options& connection) {
                                         return OpenFrames(line.stub, std::move(owner), connection,
-                                                          [names = line.names](ServerNames told) {
-                                                            names->Set(std::move(told));
+                                                          [names = line.names](ServerNames heard) {
+                                                            names->Set(std::move(heard));
                                                           });
                                       });
   }

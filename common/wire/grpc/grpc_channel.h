@@ -25,11 +25,12 @@ struct GrpcChannelOptions {
 // A channel over gRPC. Thread-safe.
 class GrpcChannel : public Channel {
  public:
-  // Starts a call like Channel::Start, and asks the server for its names. `told` runs with the
-  // names before `done` runs. `told` does not run if no server has answered.
-  using NamesTold = absl::AnyInvocable<void(ServerNames)>;
+  // Starts a call like Channel::Start, and asks the server for its names. `on_names` runs with the
+  // names before `done` runs. `on_names` does not run if no server has answered.
+  using OnNames = absl::AnyInvocable<void(ServerNames)>;
   virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
-                                            absl::Duration timeout, NamesTold told, Reply done) = 0;
+                                            absl::Duration timeout, OnNames on_names,
+                                            Reply done) = 0;
 };
 
 std::shared_ptr<GrpcChannel> MakeGrpcChannel(GrpcChannelOptions options);

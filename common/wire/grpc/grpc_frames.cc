@@ -164,8 +164,8 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
 class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream {
  public:
   ClientFrames(std::shared_ptr<Owner> owner, const Options& options,
-               std::function<void(ServerNames)> told)
-      : GrpcFrameConnection(std::move(owner), options), told_(std::move(told)) {}
+               std::function<void(ServerNames)> on_names)
+      : GrpcFrameConnection(std::move(owner), options), on_names_(std::move(on_names)) {}
 
   void Begin(grpc::GenericStub& stub) {
     self_ = shared_from_this();
@@ -184,7 +184,7 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
 
  private:
   bool OnMessage(const grpc::ByteBuffer& message) override {
-    if (told_ != nullptr) std::exchange(told_, nullptr)(Names());
+    if (on_names_ != nullptr) std::exchange(on_names_, nullptr)(Names());
     return TakeMessage(message);
   }
   // OnReadEnd does not end the connection: OnDone does, because it gets the server's reason.
@@ -246,7 +246,7 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
   // A reference to this connection itself, which keeps the connection alive until OnDone runs.
   std::shared_ptr<FrameConnection> self_;
   // The receiver of the server's names; null once it was called. Used only by OnMessage.
-  std::function<void(ServerNames)> told_;
+  std::function<void(ServerNames)> on_names_;
   Mutex mutex_;
   // The context of the call, shared with StopBearer; null once OnDone has run.
   std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
@@ -304,8 +304,8 @@ class ServedFrames final : public GrpcFrameConnection, private GrpcServedCall {
 std::shared_ptr<FrameConnection> OpenFrames(grpc::GenericStub& stub,
                                             std::shared_ptr<FrameConnection::Owner> owner,
                                             const FrameConnection::Options& options,
-                                            std::function<void(ServerNames)> told) {
-  auto connection = std::make_shared<ClientFrames>(std::move(owner), options, std::move(told));
+                                            std::function<void(ServerNames)> on_names) {
+  auto connection = std::make_shared<ClientFrames>(std::move(owner), options, std::move(on_names));
   connection->Begin(stub);
   return connection;
 }

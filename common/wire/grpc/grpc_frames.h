@@ -19,12 +19,12 @@ namespace cohort {
 
 inline constexpr char kFramesMethod[] = "/cohort.proto.WireService/Frames";
 
-// Opens a connection on `stub`. `told` gets the server's names when the first bytes of the server
-// arrive. Frames that are sent before gRPC has connected wait until it has.
+// Opens a connection on `stub`. `on_names` gets the server's names when the first bytes of the
+// server arrive. Frames that are sent before gRPC has connected wait until it has.
 std::shared_ptr<FrameConnection> OpenFrames(grpc::GenericStub& stub,
                                             std::shared_ptr<FrameConnection::Owner> owner,
                                             const FrameConnection::Options& options,
-                                            std::function<void(ServerNames)> told);
+                                            std::function<void(ServerNames)> on_names);
 
 // Serves a connection of frames that a client has opened with `call`.
 void ServeFrames(std::unique_ptr<GrpcIncoming> call,

@@ -4,7 +4,7 @@
 // all calls of all channels and servers share. A thread that is woken by a socket handles the
 // socket's event itself. (gRPC's own callback threads pass the waiting to one another at each
 // event, and pass the event to a third thread. On a machine with few cores, this costs more than
-// the call; docs/PERFORMANCE.md has the figures.) Internal to common/wire: only its .cc files
+// the call; docs/lab/transport.md has the figures.) Internal to common/wire: only its .cc files
 // include this header.
 
 #include <grpcpp/completion_queue.h>
@@ -19,9 +19,10 @@ namespace cohort {
 // ended. Thread-safe.
 class GrpcEvent {
  public:
-  template <auto kTold, typename T>
+  template <auto kReport, typename T>
   static GrpcEvent To(T& object) {
-    return GrpcEvent(&object, [](void* told, bool ok) { (static_cast<T*>(told)->*kTold)(ok); });
+    return GrpcEvent(&object,
+                     [](void* receiver, bool ok) { (static_cast<T*>(receiver)->*kReport)(ok); });
   }
 
   void Tell(bool ok) const { tell_(object_, ok); }

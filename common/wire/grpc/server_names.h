@@ -1,5 +1,8 @@
 #pragma once
 
+// The names that a server gives a client over gRPC, so that the client can reach it in a faster
+// way.
+
 #include <string>
 
 namespace cohort {

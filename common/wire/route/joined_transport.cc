@@ -108,7 +108,9 @@ class JoinedTransport::JoinedChannel final : public Channel {
 JoinedTransport::JoinedTransport(std::unique_ptr<Transport> inner)
     : inner_(std::move(inner)), calls_(std::make_shared<OpenCalls>()) {}
 
-JoinedTransport::~JoinedTransport() { calls_->CancelAndWait(); }
+JoinedTransport::~JoinedTransport() { EndCalls(); }
+
+void JoinedTransport::EndCalls() { calls_->CancelAndWait(); }
 
 absl::StatusOr<std::unique_ptr<Server>> JoinedTransport::Listen(const std::string& address,
                                                                 std::vector<Service> services) {

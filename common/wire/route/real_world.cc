@@ -4,12 +4,11 @@
 
 #include "common/wire/grpc/grpc_transport.h"
 #include "common/wire/route/auto_transport.h"
-#include "common/wire/route/joined_transport.h"
 #include "common/wire/route/renewed_channel.h"
 
 namespace cohort {
 
-std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
+std::unique_ptr<JoinedTransport> MakeTransport(TransportKind kind) {
   std::unique_ptr<Transport> inner;
   if (kind == TransportKind::kGrpc) {
     inner = std::make_unique<GrpcTransport>();

@@ -14,7 +14,7 @@ namespace {
 class ActivationLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("activation");
     reader.ReadActivation(&activation_);
   }
@@ -33,11 +33,12 @@ class ActivationLayer : public SameTypeLayer {
   Activation activation_;
 };
 
-// ReLU: max_value from there on, x above the threshold, and below a line through the threshold.
+// ReLU with bounds: x above `threshold`, at most `max_value`, and below the threshold a line of
+// slope `negative_slope` through the threshold.
 class ReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ObjectReader& config = reader.config;
     if (config.Given("max_value", false)) {
       double max_value = 0;
@@ -51,7 +52,7 @@ class ReLU : public SameTypeLayer {
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
     const LayerValue& x = call.input();
-    // Keras computes a mere slope by leaky_relu, whose gradient at 0 is the slope.
+    // If only a slope is given, Keras computes leaky_relu, whose gradient at 0 is the slope.
     if (threshold_ == 0 && !max_value_ && negative_slope_ > 0) {
       return {{target.graph.Op("LeakyRelu", {x.value},
                                {FloatAttribute("alpha", static_cast<float>(negative_slope_))}),
@@ -83,7 +84,7 @@ class LeakyReLU : public SameTypeLayer {
  public:
   // Keras 2 calls the slope alpha.
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.NumberOrOld("negative_slope", "alpha", {.min = 0}, &slope_);
   }
 
@@ -100,7 +101,7 @@ class LeakyReLU : public SameTypeLayer {
 class ELU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("alpha", {.min = 0}, &alpha_);
   }
 
@@ -117,7 +118,7 @@ class ELU : public SameTypeLayer {
 class ThresholdedReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("theta", {.min = 0}, &theta_);
   }
 
@@ -131,11 +132,12 @@ class ThresholdedReLU : public SameTypeLayer {
   double theta_ = 1;
 };
 
-// A line below 0 whose slope is learned for each element, or shared along axes.
+// ReLU whose slope below 0 is trained: a slope for each element, or one that elements along some
+// axes share.
 class PReLU : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.Weight("alpha", &alpha_);
     if (reader.config.Given("shared_axes", false)) {
       reader.config.Ints("shared_axes", {.min = 1, .max = kRankMax}, 1, &shared_axes_);
@@ -166,14 +168,16 @@ class PReLU : public SameTypeLayer {
   std::vector<int64_t> shared_axes_;
 };
 
-// The softmax along one axis or several. Its mask is an argument: what it hides counts as nothing.
+// Softmax along one axis or several. Elements that the mask, which is an argument of the call,
+// hides have no weight in the sum.
 class SoftmaxLayer : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 1,
                        &axes_);
-    // A row that the mask hides whole is uniform up to Keras 3.9, and 0 from then on.
+    // If the mask hides a whole row, Keras up to 3.9 gives a uniform row, and later versions give
+    // zeros.
     if (reader.Keras() >= KerasVersion{3, 10}) hidden_rows_are_zero_ = true;
   }
 

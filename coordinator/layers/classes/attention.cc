@@ -10,14 +10,15 @@
 #include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr double kHidden = -1e9;  // what Keras adds to the score of what a mask hides
+constexpr double kHidden = -1e9;  // the number that Keras adds to the score of a hidden key
 
-// Returns the first input that one of the arguments takes, or null.
+// Returns the input of the call that is passed under one of these argument names, or null.
 const LayerValue* FindInput(const BuiltCall& call, std::initializer_list<const char*> arguments) {
   for (const char* argument : arguments) {
     const std::vector<size_t> found = call.settings.Inputs(argument);
@@ -34,7 +35,8 @@ const TensorType* FindType(const PlannedCall& call, std::initializer_list<const 
   return nullptr;
 }
 
-// Returns a float32 constant [queries,keys] with 1 where a query may see a key that is not later.
+// Returns a float32 constant [queries,keys] with 1 where the key's step is not later than the
+// query's.
 std::string CausalMask(int64_t queries, int64_t keys, const Nodes& nodes) {
   std::vector<float> seen(static_cast<size_t>(queries * keys), 0);
   for (int64_t i = 0; i < queries; ++i) {
@@ -56,7 +58,7 @@ std::string WindowMask(int64_t queries, int64_t keys, int64_t window, const Node
   return nodes.Floats(seen, Shape({queries, keys}));
 }
 
-// Multiplies two masks of float32, of which either may be missing.
+// Multiplies two float32 masks. Either may be "" (no mask), and the other is then the result.
 std::string Both(const std::string& a, const std::string& b, const Nodes& nodes) {
   if (a.empty()) return b;
   return b.empty() ? a : nodes.Mul(a, b);
@@ -72,14 +74,15 @@ std::string Hide(const std::string& scores, const std::string& seen, const Nodes
   return nodes.Add(scores, nodes.Mul(hidden, nodes.Number(kHidden)));
 }
 
-// Takes a number in the place of each hidden score, so that hidden scores have no gradient.
+// Replaces each hidden score by the same number, so that hidden scores have no gradient.
 std::string Replace(const std::string& scores, const std::string& seen, const Nodes& nodes) {
   if (seen.empty()) return scores;
   constexpr double kLowest = -0.7 * 3.4028234663852886e38;  // Keras 3's number for float32
   return nodes.Op("Where", {nodes.Cast(seen, DType::kBool), scores, nodes.Number(kLowest)});
 }
 
-// An input of heads, cut into what is attended over and what only repeats the attention.
+// An input with heads. Its dimensions are split into leading ones, over which attention is
+// repeated, and attended ones.
 struct HeadInput {
   const LayerValue* value;
   std::vector<int64_t> leading;   // dimensions before those attended over
@@ -132,13 +135,13 @@ class HeadsAttention : public Layer {
     const bool gives_scores = call.settings.flags.contains("return_attention_scores");
     // The query is scaled before the product, as in Keras.
     const std::string scale = nodes.Number(1 / std::sqrt(static_cast<double>(key_dim_)));
-    const std::string queries = nodes.Mul(Heads(call, "query", q, heads_, key_dim_, nodes), scale);
-    const std::string keys = Heads(call, "key", k, kv_heads_, key_dim_, nodes);
-    const std::string values = Heads(call, "value", v, kv_heads_, value_dim_, nodes);
+    const std::string queries = nodes.Mul(Heads(call, "query", q, heads_, key_dim_, target), scale);
+    const std::string keys = Heads(call, "key", k, kv_heads_, key_dim_, target);
+    const std::string values = Heads(call, "value", v, kv_heads_, value_dim_, target);
     const std::string seen = Seen(call, q, k, value, named_key, nodes);
     const std::string scores = nodes.Op("MatMul", {queries, nodes.Transpose(keys, {0, 1, 3, 2})});
-    // Keras from 3.10 on gives nothing to a query that may see no key, if it computes the scores
-    // itself, and not by dot_product_attention().
+    // Keras from 3.10 on gives zeros to a query that may see no key, if Keras computes the scores
+    // itself and does not call dot_product_attention().
     const bool is_plain = !gives_scores && dropout_ == 0 && call.shape().rank() == 2;
     const bool replaces = hidden_rows_are_zero_ && is_plain;
     std::string weights =
@@ -152,8 +155,7 @@ class HeadsAttention : public Layer {
     }
     std::string seen_values = nodes.Op("MatMul", {dropped, values});
     if (use_gate_) {
-      const std::string gate = Heads(call, "gate", q, heads_, value_dim_, nodes);
-      seen_values = nodes.Mul(seen_values, nodes.Op("Sigmoid", {gate}));
+      seen_values = nodes.Mul(seen_values, Heads(call, "gate", q, heads_, value_dim_, target));
     }
     const std::string heads = nodes.Transpose(seen_values, {0, 2, 1, 3});
     const std::string joined = nodes.Reshape(heads, {-1, q.steps(), heads_ * value_dim_});
@@ -167,6 +169,8 @@ class HeadsAttention : public Layer {
     }
     std::vector<LayerValue> outputs = {
         {.value = nodes.ReshapeExamples(y, call.outputs[0].shape), .mask = call.input().mask}};
+    outputs[0].type = call.outputs[0];
+    AddActivityPenalties(projections_, outputs, target);
     if (gives_scores) {
       outputs.push_back({nodes.ReshapeExamples(weights, call.outputs[1].shape)});
     }
@@ -180,21 +184,28 @@ class HeadsAttention : public Layer {
     config.Bool("use_bias", &use_bias_);
     reader.Weight("kernel", &kernel_);
     reader.Weight("bias", &bias_);
-    // Written only where they are given, so that the text of other layers stays as it is.
+    // These keys are recorded only if the file gives them, so that the record of other layers stays
+    // as it is.
     if (config.Given("use_gate", use_gate_)) ReadGate(config);
     config.OptionalInt("sliding_window", {.min = 1, .max = kDimMax}, &sliding_window_);
     config.Ignore("seed");
     hidden_rows_are_zero_ = reader.Keras() >= KerasVersion{3, 10};
+    // The projections of Keras 3 have the regularizer of the layer.
+    if (!reader.Keras().IsKeras2()) {
+      reader.Regularizer("activity_regularizer", &projections_.regularizer);
+      projections_.per_example = IsPerExample(reader.Keras());
+    }
     // Keras 2 writes the shapes for which the layer was built.
     for (const char* key : {"query_shape", "key_shape", "value_shape"}) config.Ignore(key);
   }
 
   int64_t heads_ = 1;
-  int64_t kv_heads_ = 1;  // heads of keys and values, each for as many heads of queries
+  int64_t kv_heads_ = 1;  // heads of keys and values; each serves as many heads of queries
   int64_t key_dim_ = 1;
   int64_t value_dim_ = 1;
-  std::vector<int64_t> output_dims_ = {};     // empty: the last dimension of the query
+  std::vector<int64_t> output_dims_ = {};     // empty: the query's last dimension
   std::vector<int64_t> attention_axes_ = {};  // empty: all between the batch and the last
+  ActivityPenalty projections_;               // the penalty for what each projection gives
 
  private:
   void ReadGate(ObjectReader& config) {
@@ -292,13 +303,18 @@ class HeadsAttention : public Layer {
 
   // Returns [N,heads,steps,dim], where N counts leading dimensions too.
   std::string Heads(const BuiltCall& call, const std::string& name, const HeadInput& input,
-                    int64_t heads, int64_t dim, const Nodes& nodes) const {
+                    int64_t heads, int64_t dim, LayerTarget& target) const {
+    const Nodes nodes(target.graph);
     const std::string x =
         nodes.Reshape(ChannelsLast(*input.value, nodes), {-1, input.steps(), input.size});
     const std::string path = call.layer() + "/" + name;
     const std::string kernel = nodes.Reshape(path + "/kernel", {input.size, heads * dim});
     std::string y = nodes.Op("MatMul", {x, kernel});
     if (use_bias_) y = nodes.Add(y, nodes.Reshape(path + "/bias", {heads * dim}));
+    if (name == "gate") y = nodes.Op("Sigmoid", {y});
+    const int64_t elements = Shape(input.leading).num_elements() * input.steps() * heads * dim;
+    const LayerValue projected = {.value = y, .type = {.shape = Shape({elements})}};
+    AddActivityPenalties(projections_, {&projected, 1}, target);
     y = nodes.Reshape(y, {-1, input.steps(), heads, dim});
     if (heads != heads_) {
       std::vector<int64_t> repeated;
@@ -308,8 +324,8 @@ class HeadsAttention : public Layer {
     return nodes.Transpose(y, {0, 2, 1, 3});
   }
 
-  // Returns what each query may see, float32 and broadcast to [N,heads,queries,keys], or "" for
-  // all.
+  // Returns the mask of the keys that each query may see, float32 and broadcast to
+  // [N,heads,queries,keys]; "" if every query sees all keys.
   std::string Seen(const BuiltCall& call, const HeadInput& q, const HeadInput& k,
                    const LayerValue* value, const LayerValue* key, const Nodes& nodes) const {
     const auto marks = [&](const std::string& mask, std::vector<int64_t> dims) {
@@ -341,7 +357,8 @@ class HeadsAttention : public Layer {
 
   double dropout_ = 0;
   bool use_bias_ = true;
-  bool use_gate_ = false;  // true: the query has a factor for each number of each head
+  // True: each element of each head's output is multiplied by a gate of the query.
+  bool use_gate_ = false;
   std::optional<int64_t> sliding_window_;
   bool hidden_rows_are_zero_ = false;
   WeightRules kernel_{{.class_name = "GlorotUniform"}};
@@ -352,7 +369,7 @@ class MultiHeadAttention : public HeadsAttention {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     for (const char* key : {"num_heads", "key_dim"}) config.Require(key);
     config.Int("num_heads", {.min = 1, .max = 65536}, &heads_);
     config.Int("key_dim", {.min = 1, .max = 65536}, &key_dim_);
@@ -370,14 +387,24 @@ class MultiHeadAttention : public HeadsAttention {
       config.Ints("attention_axes", {.min = 1, .max = kRankMax}, 1, &attention_axes_);
     }
     ReadRest(reader);
+    only_projections_ = !reader.Keras().IsKeras2();
   }
+
+  // In Keras 3, the projections have the regularizer of the layer, and the layer itself has none.
+  const RegularizerSpec* activity() const override {
+    static const auto* const kNone = new RegularizerSpec();
+    return only_projections_ ? kNone : nullptr;
+  }
+
+ private:
+  bool only_projections_ = false;
 };
 
 class GroupedQueryAttention : public HeadsAttention {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     for (const char* key : {"head_dim", "num_query_heads", "num_key_value_heads"}) {
       config.Require(key);
     }
@@ -394,13 +421,14 @@ class GroupedQueryAttention : public HeadsAttention {
   }
 };
 
-// Compares queries [N,queries,size] with keys [N,keys,size], by a product or by the sum of tanh.
+// Scores of queries [N,queries,size] and keys [N,keys,size]: the scalar product, or (kAdditive) the
+// sum of tanh(query + key).
 template <bool kAdditive>
 class PlainAttention : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     use_scale_ = kAdditive;
     config.Bool("use_scale", &use_scale_);
     if (!kAdditive) config.Choice("score_mode", {"dot", "concat"}, &score_mode_);
@@ -459,7 +487,7 @@ class PlainAttention : public Layer {
       weights = nodes.Mul(weights, nodes.DropoutFactor(weights, dropout_));
     }
     std::string y = nodes.Op("MatMul", {weights, v});
-    // A query that does not count gives 0.
+    // A query that its mask hides gives zeros.
     if (const std::string& mask = call.input().mask; !mask.empty()) {
       y = nodes.Mul(y, nodes.Unsqueeze(nodes.Cast(mask, DType::kFloat32), 2));
     }

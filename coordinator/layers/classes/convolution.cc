@@ -13,7 +13,7 @@
 namespace cohort {
 namespace {
 
-// The window of a convolution, and what is added up in it.
+// The settings of a convolution's window: size, strides, dilation and padding.
 struct ConvWindow {
   explicit ConvWindow(size_t axes)
       : layout{axes}, kernel_size(axes, 1), dilation(axes, 1), window{kernel_size, dilation} {}
@@ -23,7 +23,7 @@ struct ConvWindow {
     if (layout.axes == 1) paddings.push_back("causal");
     ReadWith(paddings, reader);
   }
-  // Reads the window of a transposed convolution, which may see all steps.
+  // Reads the window of a transposed convolution, which has no causal padding.
   void ReadTransposed(LayerReader& reader) { ReadWith({"valid", "same"}, reader); }
 
   void ReadWith(const std::vector<std::string>& paddings, LayerReader& reader) {
@@ -87,8 +87,9 @@ struct ConvWindow {
          IntAttribute("group", groups)});
   }
 
-  // Returns the permutation that puts the positions of a kernel behind these two dimensions, which
-  // are counted from the end of the positions.
+  // Returns the permutation that moves the positions of a kernel behind two of the other
+  // dimensions. `first` and `second` are the numbers of these dimensions, counted from the end of
+  // the positions.
   std::vector<int64_t> Behind(int64_t first, int64_t second) const {
     const auto axes_count = static_cast<int64_t>(layout.axes);
     std::vector<int64_t> perm = {axes_count + first, axes_count + second};
@@ -100,10 +101,10 @@ struct ConvWindow {
   std::vector<int64_t> kernel_size;
   std::vector<int64_t> dilation;
   SlidingWindow window;
-  bool causal = false;  // true: a step sees no later ones
+  bool causal = false;  // true: a step does not see later steps
 };
 
-// What the convolutions do with their sums.
+// The bias and the activation, which all convolutions apply to their sums.
 struct ConvEnd {
   // `kernels` names the weights with kernels, such as "kernel", in the order of `rules`.
   void Read(LayerReader& reader, std::vector<std::pair<const char*, WeightRules*>> kernels) {
@@ -135,7 +136,7 @@ class Conv : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     config.Require("filters");
     config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);
@@ -182,7 +183,8 @@ class Conv : public Layer {
   ConvEnd end_;
 };
 
-// Weights [positions..., inputs, multiplier], of which each input channel has its own.
+// Returns the weights [positions..., inputs, multiplier] in ONNX's order. Each input channel has
+// kernels of its own.
 std::string DepthwiseWeights(const std::string& kernel, const ConvWindow& conv, int64_t outputs,
                              const Nodes& nodes) {
   std::vector<int64_t> dims = {outputs, 1};
@@ -190,13 +192,14 @@ std::string DepthwiseWeights(const std::string& kernel, const ConvWindow& conv, 
   return nodes.Reshape(nodes.Transpose(kernel, conv.Behind(0, 1)), dims);
 }
 
-// Convolves each channel by itself. A separable convolution then mixes the channels of a position.
+// DepthwiseConv convolves each channel by itself. SeparableConv (kSeparable) then mixes the
+// channels at each position.
 template <size_t kAxes, bool kSeparable>
 class DepthwiseConv : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     if (kSeparable) {
       config.Require("filters");
@@ -214,7 +217,7 @@ class DepthwiseConv : public Layer {
     } else {
       config.Ignore("filters");
       end_.Read(reader, {{"depthwise", &depthwise_}});
-      // Keras 3 names the one kernel as that of any convolution.
+      // Keras 3 calls the kernel of a DepthwiseConv "kernel", as in other convolutions.
       if (!reader.Keras().IsKeras2()) kernel_name_ = "kernel";
     }
   }
@@ -289,7 +292,7 @@ class ConvTranspose : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&conv_.layout.channels_first);
     config.Require("filters");
     config.Int("filters", {.min = 1, .max = kDimMax}, &filters_);
@@ -336,13 +339,14 @@ class ConvTranspose : public Layer {
   }
 
  private:
-  // An axis of the output, and the positions that it lacks or has more than all windows together.
+  // The size of an axis of the output, the positions that are cut off before and behind the sum of
+  // all windows, and the positions that are added behind it.
   struct AxisPlace {
     int64_t size, cut_before, cut_behind, added;
   };
 
-  // Reads the positions that the output gets behind each axis. With as many as a stride, the
-  // convolution would make a larger input of the output.
+  // Reads output_padding: how many positions the output gets behind each axis. It must be below the
+  // stride, because a convolution would otherwise make a larger input of the output.
   void ReadOutputPadding(ObjectReader& config) {
     std::vector<int64_t> padding;
     config.Ints("output_padding", {.min = 0, .max = kDimMax}, kAxes, &padding);
@@ -373,7 +377,8 @@ class ConvTranspose : public Layer {
     } else {
       size = std::max(windows, input * stride);
     }
-    // TensorFlow cuts as padding "same" of an image of this size adds.
+    // As many positions are cut as padding "same" adds to an image of the output's size, as in
+    // TensorFlow.
     const int64_t cut = conv_.window.same_padding ? std::max<int64_t>(windows - size, 0) : 0;
     return {size, cut / 2, cut - cut / 2, size - (windows - cut)};
   }
@@ -383,7 +388,7 @@ class ConvTranspose : public Layer {
     std::vector<int64_t> sizes = conv_.layout.Sizes(input);
     for (size_t i = 0; i < kAxes; ++i) {
       const int64_t stride = conv_.window.strides[i];
-      // Also the sizes in between stay far from the limits of their type.
+      // The limit also keeps the products below from overflowing.
       if (sizes[i] > kElementsMax / stride || conv_.window.extents[i] > kElementsMax) {
         return WrongInput(layer, input, "it would give more than 2^31 elements");
       }
@@ -400,7 +405,7 @@ class ConvTranspose : public Layer {
   }
 
   ConvWindow conv_{kAxes};
-  std::vector<int64_t> output_padding_;  // empty: what the padding suggests
+  std::vector<int64_t> output_padding_;  // empty: follows from the padding
   int64_t filters_ = 1;
   WeightRules kernel_{{.class_name = "GlorotUniform"}};
   ConvEnd end_;

@@ -42,7 +42,7 @@ class InputLayer : public SameTypeLayer {
 class Dense : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     // Int() accepts an absent key, so Require() reports it.
     reader.config.Require("units");
     reader.config.Int("units", {.min = 1, .max = kDimMax}, &units_);

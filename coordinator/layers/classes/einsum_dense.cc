@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kEllipsis[] = "...";
 
-// Where the equation has "...": nowhere, or before or behind the letters of input and output.
+// The place of "..." in the equation: nowhere, or before or behind the letters of input and output.
 enum class Elision { kNone, kLeft, kRight };
 
 // The terms of an equation without "...".
@@ -40,7 +40,7 @@ bool HasRepeats(std::string term) {
   return std::adjacent_find(term.begin(), term.end()) != term.end();
 }
 
-// Takes "..." away at one end of a term, and returns whether it was there.
+// Removes "..." from one end of a term. Returns whether it was there.
 bool TakeEllipsis(bool at_left, std::string& term) {
   const size_t length = std::string(kEllipsis).size();
   if (at_left && absl::StartsWith(term, kEllipsis)) {
@@ -75,8 +75,8 @@ std::optional<EinsumTerms> TermsOf(const std::string& equation) {
   return terms;
 }
 
-// The sizes that follow from an input: of the output with its batch (-1), of the kernel and of the
-// bias.
+// The sizes that follow from an input: those of the output (with the batch as -1), of the kernel
+// and of the bias.
 struct EinsumShapes {
   std::vector<int64_t> output, kernel, bias;
 };
@@ -85,7 +85,7 @@ class EinsumDense : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     config.Require("equation");
     config.String("equation", &equation_);
     config.Require("output_shape");
@@ -171,7 +171,7 @@ class EinsumDense : public Layer {
     }
     const size_t elided = sizes.size() - letters;
     const bool at_left = terms_.elision == Elision::kLeft;
-    // The sizes of letters: those of the input, and those that output_shape gives.
+    // The size of each letter that the input or output_shape gives.
     std::map<char, int64_t> known;
     for (size_t i = 0; i < letters; ++i) known[terms_.input[i]] = sizes[i + (at_left ? elided : 0)];
     RETURN_IF_ERROR(AddGiven(layer, input, known));
@@ -198,7 +198,8 @@ class EinsumDense : public Layer {
     return shapes;
   }
 
-  // Adds the sizes that output_shape gives, which has no batch and nothing of "...".
+  // Adds the sizes that output_shape gives. output_shape has neither the batch nor the axes of
+  // "...".
   absl::Status AddGiven(const std::string& layer, const Shape& input,
                         std::map<char, int64_t>& known) const {
     const size_t skipped = terms_.elision == Elision::kLeft ? 0 : 1;
@@ -235,8 +236,8 @@ class EinsumDense : public Layer {
     return absl::OkStatus();
   }
 
-  // Adds the product. Where the last axes of the input are the first ones of the kernel, and the
-  // others stay in their order, it is one of matrices, which is much faster.
+  // Adds the product. It is a product of matrices, which is much faster, if the input's last axes
+  // are the kernel's first ones and the other axes keep their order.
   std::string AddProduct(const std::string& x, const BuiltCall& call, const EinsumShapes& shapes,
                          const Nodes& nodes) const {
     const std::string kernel = call.Variable("kernel");
@@ -268,7 +269,7 @@ class EinsumDense : public Layer {
 
   std::string equation_;
   EinsumTerms terms_;
-  std::vector<int64_t> output_shape_;  // -1: that of the input
+  std::vector<int64_t> output_shape_;  // -1: the size is that of the input
   std::string bias_axes_;              // empty: there is no bias
   Activation activation_;
   WeightRules kernel_{{.class_name = "GlorotUniform"}};

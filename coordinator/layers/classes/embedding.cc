@@ -17,8 +17,9 @@ constexpr int64_t kRowsMax = int64_t{1} << 40;
 constexpr int64_t kDynamicWidthMax = 4096;
 constexpr int64_t kTableElementsMax = int64_t{1} << 40;
 
-// The Glorot, He and Lecun families scale by the number of inputs, which for a table is its number
-// of rows; the others are matrices as a whole.
+// Returns whether the initializer needs the number of rows: the Glorot, He and Lecun families scale
+// by the number of inputs, which for a table is the number of rows, and Orthogonal and Identity
+// fill the matrix as a whole.
 bool NeedsInputDim(const KerasInitializerSpec& initializer) {
   const std::string& name = initializer.class_name;
   return name == "VarianceScaling" || name == "Orthogonal" || name == "Identity" ||
@@ -30,7 +31,7 @@ class TableLayer : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadRows(config);
     config.Require("output_dim");
     config.Int("output_dim", {.min = 1, .max = dynamic_ ? kDynamicWidthMax : kDimMax},
@@ -74,7 +75,8 @@ class TableLayer : public Layer {
   int64_t output_dim() const { return output_dim_; }
 
  private:
-  // Reads what gives a table its rows: the number `input_dim`, or the key `dynamic`.
+  // Reads the number of rows, `input_dim`, or the key `dynamic` of a table without a fixed number
+  // of rows.
   void ReadRows(ObjectReader& config) {
     if (!config.Given("dynamic", dynamic_.has_value())) {
       config.Require("input_dim");
@@ -101,7 +103,8 @@ class Embedding : public TableLayer {
     TableLayer::Read(reader);
     const auto* const mask_zero = reader.config.Find("mask_zero");
     if (mask_zero != nullptr && *mask_zero == true) mask_zero_ = true;
-    // Only true is recorded, because earlier versions knew no masks.
+    // mask_zero is recorded only if it is true, because job files of earlier versions had no such
+    // key.
     if (mask_zero_) reader.config.RecordAs("mask_zero", true);
     if (mask_zero_ && dynamic_table() != nullptr) {
       reader.config.AddError("mask_zero", "is true, and the rows of a dynamic table have no id 0");
@@ -111,7 +114,7 @@ class Embedding : public TableLayer {
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
                                                LayerPlan& plan) const override {
     RETURN_IF_ERROR(PlanTable(call, /*negative_is_none=*/false, plan));
-    // The mask needs the ids themselves, besides their rows.
+    // The mask is computed from the ids, so the graph needs their column, too.
     if (mask_zero_) plan.UseColumn(call.inputs[0].column);
     std::vector<int64_t> dims(call.shape().dims().begin(), call.shape().dims().end());
     dims.push_back(output_dim());
@@ -125,7 +128,7 @@ class Embedding : public TableLayer {
     LayerValue rows{target.graph.Op("Gather", {table, target.ids(call.input().type, table)},
                                     {IntAttribute("axis", 0)})};
     if (mask_zero_) {
-      // Ids were cast to float32, where 0 stays 0 and every other id another number.
+      // The ids are float32 here. The cast maps 0 to 0, and every other id to another number.
       const std::string is_zero = nodes.Op("Equal", {call.input().value, nodes.Number(0)});
       rows.mask = nodes.Op("Not", {is_zero});
     }
@@ -133,7 +136,7 @@ class Embedding : public TableLayer {
   }
 
  private:
-  bool mask_zero_ = false;  // true: id 0 marks what does not count
+  bool mask_zero_ = false;  // true: positions with the id 0 are masked
 };
 
 // Combines the rows of an example's ids into one row. A negative id stands for no id, so that
@@ -171,7 +174,7 @@ class EmbeddingBag : public TableLayer {
     // The combiner "mean" divides the sum by the number of ids, "sqrtn" by the square root of that
     // number.
     const std::string count = nodes.Reduce("ReduceSum", mask, {1});
-    // 1 in the place of 0 makes an example without ids 0 and not 0 / 0.
+    // The divisor is 1 for an example without ids, so that the result is 0 and not 0 / 0.
     std::string divisor = nodes.Add(count, nodes.Sub(nodes.Number(1), IsNotZero(count, nodes)));
     if (combiner_ == "sqrtn") divisor = nodes.Op("Sqrt", {divisor});
     return {{nodes.Div(sum, divisor)}};

@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<int64_t>> AxesOf(const std::vector<int64_t>& axes,
   return found;
 }
 
-// Returns the shape of a weight that has the sizes of these axes.
+// Returns the shape of a weight that has one number for each combination of positions along these
+// axes.
 Shape WeightShape(const std::vector<int64_t>& axes, const Shape& shape) {
   std::vector<int64_t> dims;
   dims.reserve(axes.size());
@@ -58,7 +59,7 @@ class LayerNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     config.Ints("axis", kAxisRange, 1, &axes_);
     config.Number("epsilon", {.min = 0}, &epsilon_);
     config.Bool("center", &center_);
@@ -84,7 +85,7 @@ class LayerNormalization : public SameTypeLayer {
     const std::string x = ChannelsLast(call.input(), nodes);
     const std::string distance = nodes.Sub(x, nodes.Reduce("ReduceMean", x, axes));
     const std::string variance = nodes.Reduce("ReduceMean", nodes.Mul(distance, distance), axes);
-    // rms_scaling divides by the deviation, and leaves the mean.
+    // With rms_scaling, Keras divides by the deviation without subtracting the mean.
     std::string y = nodes.Mul(rms_scaling_ ? x : distance, InverseRoot(variance, epsilon_, nodes));
     const auto weight = [&](const char* name) {
       return Spread(call.Variable(name), axes, call.shape(), nodes);
@@ -112,7 +113,7 @@ class GroupNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     config.Int("groups", {.min = -1, .max = kDimMax}, &groups_);
     if (groups_ == 0) config.AddError("groups", "is 0; it must be -1, or a number from 1 on");
     reader.Axis(&axis_);
@@ -178,7 +179,7 @@ class GroupNormalization : public SameTypeLayer {
 class UnitNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", kAxisRange, 1, &axes_);
     // Keras 2 bounds the square of the length, and Keras 3 the length.
     if (!reader.Keras().IsKeras2()) smallest_square_ = 1e-24;
@@ -208,7 +209,7 @@ class UnitNormalization : public SameTypeLayer {
 class RMSNormalization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Ints("axis", kAxisRange, 1, &axes_);
     reader.config.Number("epsilon", {.min = 0}, &epsilon_);
   }

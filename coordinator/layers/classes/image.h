@@ -1,8 +1,8 @@
 #pragma once
 
-// What layers of sequences, images and volumes have in common: where the channels are, and how a
-// window slides over the other axes. Sizes and extents are of the axes without batch and channels:
-// steps; rows and columns; or depth, rows and columns.
+// The common parts of layers on sequences, images and volumes: where the channels are, and how a
+// window slides over the other axes. Sizes and extents are listed per axis, without batch and
+// channels: steps; rows and columns; or depth, rows and columns.
 
 #include <cstdint>
 #include <string>

@@ -33,7 +33,17 @@ std::string Joined(const std::vector<std::string>& masks, bool is_keras2, const 
   return joined;
 }
 
-// Gives the shape more dimensions of 1 at its front, behind the batch.
+// Returns whether the inputs are merged in ONNX's order: one of them is in this order, and all have
+// as many dimensions. The others are then turned, which costs no more than to turn that one.
+bool MergesChannelsFirst(absl::Span<const LayerValue> inputs) {
+  const int rank = inputs[0].type.shape.rank();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const LayerValue& input) { return input.channels_first; }) &&
+         std::all_of(inputs.begin(), inputs.end(),
+                     [rank](const LayerValue& input) { return input.type.shape.rank() == rank; });
+}
+
+// Inserts dimensions of 1 behind the batch, until the shape has this rank.
 Shape Widened(const Shape& shape, int rank) {
   std::vector<int64_t> dims(static_cast<size_t>(rank - shape.rank()), 1);
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -42,12 +52,13 @@ Shape Widened(const Shape& shape, int rank) {
 
 enum class MergeKind { kAdd, kSubtract, kMultiply, kAverage, kMaximum, kMinimum };
 
-// Merges inputs element by element. Shapes broadcast; missing dimensions are put behind the batch.
+// Merges inputs element by element. Shapes broadcast; a shape with fewer dimensions gets dimensions
+// of 1 behind the batch.
 template <MergeKind kKind>
 class Merge : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     is_keras2_ = reader.Keras().IsKeras2();
   }
 
@@ -81,14 +92,16 @@ class Merge : public Layer {
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
     const int rank = call.outputs[0].shape.rank();
+    const bool channels_first = MergesChannelsFirst(call.inputs);
     std::vector<std::string> values;
     for (const LayerValue& input : call.inputs) {
       const Shape& shape = input.type.shape;
-      const std::string value = ChannelsLast(input, nodes);
+      const std::string value =
+          channels_first ? ChannelsFirst(input, nodes) : ChannelsLast(input, nodes);
       const bool is_whole = shape.rank() == rank;
       values.push_back(is_whole ? value : nodes.ReshapeExamples(value, Widened(shape, rank)));
     }
-    LayerValue merged{Merged(values, nodes)};
+    LayerValue merged{Merged(values, nodes), "", channels_first};
     const std::vector<std::string> masks = MasksOf(call);
     // Keras 3 passes a mask on only if every input has one.
     const bool passes = !masks.empty() && (is_keras2_ || masks.size() == call.inputs.size());
@@ -132,7 +145,7 @@ class Merge : public Layer {
 class Concatenate : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Int("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &axis_);
     is_keras2_ = reader.Keras().IsKeras2();
   }
@@ -169,16 +182,28 @@ class Concatenate : public Layer {
 
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
     const Nodes nodes(target.graph);
+    const bool channels_first = MergesChannelsFirst(call.inputs);
     std::vector<std::string> values;
-    for (const LayerValue& input : call.inputs) values.push_back(ChannelsLast(input, nodes));
-    return {{.value = nodes.Concat(values, axis_), .mask = MaskOf(call, nodes)}};
+    for (const LayerValue& input : call.inputs) {
+      values.push_back(channels_first ? ChannelsFirst(input, nodes) : ChannelsLast(input, nodes));
+    }
+    const int64_t axis = channels_first ? AxisChannelsFirst(call.shape().rank()) : axis_;
+    return {{.value = nodes.Concat(values, axis),
+             .channels_first = channels_first,
+             .mask = MaskOf(call, nodes)}};
   }
 
  private:
   // Keras's axis numbers count the batch as axis 0, but shapes have no batch.
   int64_t AxisOf(int rank) const { return axis_ < 0 ? axis_ + rank : axis_ - 1; }
+  // Returns the axis of a value in ONNX's order, where axis 0 is the batch and axis 1 the channels.
+  int64_t AxisChannelsFirst(int rank) const {
+    const int64_t axis = AxisOf(rank);
+    return axis == rank - 1 ? 1 : axis + 2;
+  }
 
-  // An input without a mask counts whole. Masks of steps that are joined are joined, too.
+  // Returns the mask of the joined inputs. An input without a mask counts as not masked. If steps
+  // are joined, so are their masks.
   std::string MaskOf(const BuiltCall& call, const Nodes& nodes) const {
     const std::vector<std::string> given = MasksOf(call);
     if (given.empty()) return "";
@@ -197,7 +222,7 @@ class Concatenate : public Layer {
     return joins_steps ? nodes.Concat(masks, 1) : Joined(masks, is_keras2_, nodes);
   }
 
-  // Returns the axes behind the steps.
+  // Returns the numbers of the axes behind the steps.
   static std::vector<int64_t> Behind(int rank) {
     std::vector<int64_t> axes(static_cast<size_t>(rank) - 1);
     std::iota(axes.begin(), axes.end(), 2);
@@ -212,7 +237,7 @@ class Concatenate : public Layer {
 class Dot : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("axes");
     reader.config.Ints("axes", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 2,
                        &axes_);

@@ -20,8 +20,8 @@
 namespace cohort {
 namespace {
 
-// What the moving variance takes of the batch's population variance, which releases of Keras
-// multiply by n / (n - correction), where n is the number of elements of a channel.
+// The variance that moves the moving variance. Releases of Keras multiply the batch's population
+// variance by n / (n - correction), where n is the number of elements of a channel.
 enum class VarianceRule { kPopulation, kFused, kStandalone };
 
 struct BatchNormSettings {
@@ -41,7 +41,7 @@ struct ChannelledValue {
   std::string value;
   int64_t channels = 1;
   int64_t rank = 2;
-  // The shape of the layer's variables, if they are no vectors [channels].
+  // The shape of the layer's variables; empty: a vector [channels].
   std::vector<int64_t> variable_dims = {};
 };
 
@@ -75,8 +75,8 @@ class BatchNormNodes {
     return outputs[0];
   }
 
-  // Adds a normalization by the statistics of what the mask marks. `marks` is float32 and
-  // broadcasts to x, with 1 for what counts.
+  // Adds a normalization by the statistics of the elements that the mask marks. `marks` is float32,
+  // broadcasts to x, and is 1 for marked elements.
   std::string TrainMasked(const std::string& marks) {
     const std::vector<int64_t> axes = AxesOfSums();
     const auto sum = [&](const std::string& value) {
@@ -140,15 +140,15 @@ class BatchNormNodes {
                          {x_.channels});
   }
 
-  // Returns the new moving variance by the rule of the file's Keras. `moved` is the one that the
-  // population variance gives.
+  // Returns the new moving variance by the rule of the file's version of Keras. `before` is the old
+  // one, `moved` the one that the population variance gives.
   std::string Corrected(const std::string& before, const std::string& moved) {
     if (settings_.variance == VarianceRule::kPopulation) return moved;
     const std::string kept = nodes_.Mul(before, nodes_.Number(settings_.momentum));
     const std::string count = CountOfChannel();
     const bool fused = settings_.variance == VarianceRule::kFused;
     const std::string divisor = nodes_.Sub(count, nodes_.Number(fused ? 1 : 1 + settings_.epsilon));
-    // A single element has the variance 0, which stays 0.
+    // The variance of a single element is 0, so its factor does not matter.
     const std::string factor =
         nodes_.Div(count, fused ? nodes_.Op("Max", {divisor, nodes_.Number(1)}) : divisor);
     return nodes_.Add(kept, nodes_.Mul(nodes_.Sub(moved, kept), factor));
@@ -214,7 +214,7 @@ class BatchNormalization : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadAxes(reader);
     config.Number("momentum", {.min = 0, .max = 1}, &settings_.momentum);
     config.Number("epsilon", {.min = 0}, &settings_.epsilon);
@@ -307,8 +307,8 @@ class BatchNormalization : public Layer {
     return axes;
   }
 
-  // Returns the shape of the variables: a vector or, of several axes, that of an example with a 1
-  // in the place of the batch and of each other axis.
+  // Returns the shape of the variables. For one axis it is a vector; for several axes it is the
+  // shape of an example, with 1 for the batch and each axis that is not one of these.
   std::vector<int64_t> VariableDims(const Shape& shape) const {
     const std::vector<int> axes = ChannelAxes(shape);
     if (axes.size() == 1) return {shape.dim(axes[0] - 1)};
@@ -317,7 +317,8 @@ class BatchNormalization : public Layer {
     return dims;
   }
 
-  // Adds a normalization by several axes. They are put behind the batch and joined.
+  // Adds a normalization with several axes of channels. The axes are moved behind the batch and
+  // merged into one.
   LayerValue BuildSeveral(const BuiltCall& call, LayerTarget& target) const {
     const Nodes nodes(target.graph);
     const Shape& shape = call.shape();
@@ -345,7 +346,8 @@ class BatchNormalization : public Layer {
     return {nodes.Transpose(y, back)};
   }
 
-  // Keras 2 computes images by a fused kernel, which takes no mask.
+  // Returns whether Keras 2 would compute the layer by its fused kernel, which takes images only
+  // and no mask.
   bool IsFused(const Shape& shape) const {
     const int axis = ChannelAxes(shape)[0];
     return is_keras2_ && !is_standalone_ && settings_.axes.size() == 1 &&
@@ -353,7 +355,8 @@ class BatchNormalization : public Layer {
   }
 
   bool Trains(const BuiltCall& call, const LayerTarget& target) const {
-    // Keras normalizes by the moving statistics, and keeps them, in a layer that is not trained.
+    // Returns whether the layer normalizes by the batch. Keras uses the moving statistics, and
+    // keeps them, if the layer is not trained.
     return target.mode == ModelMode::kTraining && call.settings.trainable;
   }
 

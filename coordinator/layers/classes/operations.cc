@@ -1,6 +1,6 @@
-// Functions that a functional model applies to tensors between its layers: the operations of Keras
-// 3, of which each is a class, and TFOpLambda and SlicingOpLambda of tf.keras, which name a
-// function of TensorFlow. The arguments of a function are in its call (LayerContext::call).
+// Functions that a functional model applies to tensors between its layers. Keras 3 writes each as a
+// class, an operation; tf.keras writes TFOpLambda and SlicingOpLambda with the name of a TensorFlow
+// function. The arguments of a function are in its call (LayerContext::call).
 
 #include <algorithm>
 #include <map>
@@ -24,7 +24,7 @@ struct Operand {
   double number = 0;
 };
 
-// The arguments of the one call of a function.
+// The arguments of a function's only call.
 class CallArguments {
  public:
   explicit CallArguments(const std::string& form)
@@ -61,7 +61,8 @@ struct ElementFunction {
   bool gives_bool = false;
 };
 
-// The names are those of Keras 3's classes; TensorFlow's functions are mapped to them below.
+// Returns the functions by the names of Keras 3's classes. Names of TensorFlow's functions are
+// mapped to these names below.
 const std::map<std::string, ElementFunction>& ElementFunctions() {
   static const auto* const kFunctions = new std::map<std::string, ElementFunction>{
       {"Add", {"Add", 2}},      {"Subtract", {"Sub", 2}},    {"Multiply", {"Mul", 2}},
@@ -84,16 +85,17 @@ const std::map<std::string, const char*>& Reductions() {
   return *kReductions;
 }
 
-// An activation function, and the argument that it has beside the tensor.
+// An activation function that has at most one argument beside the tensor.
 struct ActivationOperation {
   const char* activation;
-  const char* argument = "";  // Keras 3's name; empty: there is none
+  const char* argument = "";  // Keras 3's name of the argument; "": none
   double otherwise = 0;
-  const char* tf_argument = "";  // the name of TensorFlow's function, if it is another
+  const char* tf_argument = "";  // TensorFlow's name of the argument, if it differs
   double tf_otherwise = 0;       // the default of TensorFlow's function
 };
 
-// The names are those of Keras 3's classes. A function of ElementFunctions() is not there.
+// Returns the activation functions by the names of Keras 3's classes. Functions that
+// ElementFunctions() has are not among them.
 const std::map<std::string, ActivationOperation>& ActivationOperations() {
   static const auto* const kOperations = new std::map<std::string, ActivationOperation>{
       {"Celu", {"celu", "alpha", 1}},
@@ -124,7 +126,8 @@ const std::map<std::string, ActivationOperation>& ActivationOperations() {
   return *kOperations;
 }
 
-// What a function computes, from its arguments and the types of the call's inputs.
+// The computation of one function. Plan() returns the type of the result for the types of the
+// call's inputs, and Build() adds the nodes.
 class Function {
  public:
   virtual ~Function() = default;
@@ -213,7 +216,7 @@ class Reduction : public Function {
   const bool keepdims_;
 };
 
-// Takes a part along each axis: a range, or one position, which removes the axis.
+// Selects positions along each axis: a range, or a single position, whose axis is removed.
 class GetItem : public Function {
  public:
   struct Part {
@@ -228,14 +231,18 @@ class GetItem : public Function {
     const bool whole_batch = parts_.empty() || (!parts_[0].index && !parts_[0].start &&
                                                 !parts_[0].stop && !parts_[0].step);
     if (!whole_batch || parts_.size() > static_cast<size_t>(shape.rank()) + 1) {
-      return WrongInput(call.settings.layer, shape,
-                        "it must take the whole batch, and as many axes as they have");
+      return WrongInput(
+          call.settings.layer, shape,
+          "its slice must keep the whole batch, and name no more axes than the input has");
     }
     std::vector<int64_t> dims;
     for (int i = 0; i < shape.rank(); ++i) {
       const Range range = RangeOf(static_cast<size_t>(i) + 1, shape);
       if (range.begin < 0 || range.end > shape.dim(i) || range.begin >= range.end) {
-        return WrongInput(call.settings.layer, shape, "it takes what is not there");
+        return WrongInput(
+            call.settings.layer, shape,
+            absl::StrCat("its slice takes the positions ", range.begin, " to ", range.end,
+                         " of axis ", i + 1, ", which has ", shape.dim(i)));
       }
       if (!range.removed) dims.push_back((range.end - range.begin + range.step - 1) / range.step);
     }
@@ -299,7 +306,8 @@ std::optional<GetItem::Part> PartOf(const json& value) {
   return part;
 }
 
-// The module under which operations are written. Keras 3 has them in several below keras.src.ops.
+// The module that is written for every operation. Keras 3 itself has its operations in several
+// modules below keras.src.ops.
 constexpr char kModule[] = "keras.src.ops.numpy";
 
 // A layer that applies a function, named by Keras 3's class, or by the key `function` of tf.keras.
@@ -340,7 +348,7 @@ class Operation : public Layer {
   }
 
  private:
-  // Reads the name of TensorFlow's function, and takes Keras 3's in its place.
+  // Reads the name of TensorFlow's function, and replaces it by Keras 3's name.
   void ReadFunctionName(ObjectReader& config) {
     static const auto* const kNames =
         new std::map<std::string, std::string>{{"__operators__.add", "Add"},
@@ -402,7 +410,7 @@ class Operation : public Layer {
           values[i] == nullptr ? std::nullopt : OperandOf(*values[i]);
       if (!operand) {
         return config.AddError("name",
-                               absl::StrCat("names an operation ", name_, " whose argument ", i,
+                               absl::StrCat("names the operation ", name_, ", but its argument ", i,
                                             " is neither a tensor nor a number"));
       }
       operands.push_back(*operand);
@@ -410,14 +418,14 @@ class Operation : public Layer {
     function_ = std::make_unique<Elementwise>(element, std::move(operands));
   }
 
-  // Reads the one argument from the call or, as Keras 3 writes it, from the config.
+  // Reads the argument beside the tensor, from the call or, as Keras 3 writes it, from the config.
   void ReadActivation(const ActivationOperation& operation, const CallArguments& arguments,
                       ObjectReader& config) {
     const json* const x = arguments.Find(0, {"x", "features", "logits"});
     const std::optional<Operand> operand = x == nullptr ? std::nullopt : OperandOf(*x);
     if (!operand || operand->tensor != 0) {
-      return config.AddError(
-          "name", absl::StrCat("names an operation ", name_, " whose argument 0 is no tensor"));
+      return config.AddError("name", absl::StrCat("names the operation ", name_,
+                                                  ", but its argument 0 is not a tensor"));
     }
     activation_ = Activation{.name = operation.activation};
     const std::string key = operation.argument;
@@ -477,8 +485,8 @@ class Operation : public Layer {
   }
 
   std::string name_;
-  bool of_tensorflow_ = false;  // true: the function is TensorFlow's, with its defaults
-  // The function: one of these two.
+  bool of_tensorflow_ = false;  // true: a TensorFlow function, whose defaults are TensorFlow's
+  // The function is one of these two.
   std::optional<Activation> activation_;
   std::unique_ptr<Function> function_;
 };

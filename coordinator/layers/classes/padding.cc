@@ -32,8 +32,8 @@ std::optional<Edges> EdgesOf(const json& value) {
   return Edges{value[0].get<int64_t>(), value[1].get<int64_t>()};
 }
 
-// Returns the edges of each axis, or nothing if the value has not the form: a number for all axes,
-// or a list with a number or two for each axis; of one axis, two numbers alone.
+// Returns the edges of each axis. The value is a number for all axes, or a list with a number or a
+// pair for each axis; for one axis it may be a pair. Returns nothing for any other value.
 std::optional<std::vector<Edges>> AllEdgesOf(const json& value, size_t axes) {
   if (value.is_number()) {
     const std::optional<Edges> same = EdgesOf(value);
@@ -51,13 +51,12 @@ std::optional<std::vector<Edges>> AllEdgesOf(const json& value, size_t axes) {
   return all;
 }
 
-// What ZeroPadding and Cropping have in common. `kDefault` is Keras's default for each edge.
+// Base of ZeroPadding and Cropping. `kDefault` is Keras's default for each edge.
 template <size_t kAxes, int64_t kDefault>
 class EdgeLayer : public Layer {
  protected:
   void ReadEdges(const char* key, LayerReader& reader) {
-    reader.OnlyFloat32();
-    reader.DataFormat(&layout_.channels_first);
+    reader.FloatPolicy();
     if (const json* const value = reader.config.Find(key)) {
       const auto edges = AllEdgesOf(*value, kAxes);
       if (edges) edges_ = *edges;
@@ -72,7 +71,7 @@ class EdgeLayer : public Layer {
     reader.config.RecordAs(key, kAxes == 1 ? record[0] : record);
   }
 
-  // Plans an output that is larger by `sign` times the edges.
+  // Plans an output whose axes are longer than the input's by `sign` times the edges.
   absl::StatusOr<std::vector<TensorType>> PlanEdges(const PlannedCall& call, int64_t sign) const {
     const Shape& input = call.shape();
     RETURN_IF_ERROR(layout_.Check(call.settings.layer, input));
@@ -90,7 +89,10 @@ class EdgeLayer : public Layer {
 template <size_t kAxes>
 class ZeroPadding : public EdgeLayer<kAxes, 1> {
  public:
-  void Read(LayerReader& reader) override { this->ReadEdges("padding", reader); }
+  void Read(LayerReader& reader) override {
+    reader.DataFormat(&this->layout_.channels_first);
+    this->ReadEdges("padding", reader);
+  }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
     return this->PlanEdges(call, 1);
@@ -107,11 +109,19 @@ class ZeroPadding : public EdgeLayer<kAxes, 1> {
   }
 };
 
-// Keras cuts nothing off images unless it is told to, but one step or layer off the others.
+// Cuts positions off both ends of each axis. Keras's default is 0 for images, and 1 for sequences
+// and volumes.
 template <size_t kAxes>
 class Cropping : public EdgeLayer<kAxes, kAxes == 2 ? 0 : 1> {
  public:
-  void Read(LayerReader& reader) override { this->ReadEdges("cropping", reader); }
+  void Read(LayerReader& reader) override {
+    if (kAxes == 1) {
+      reader.OnlyChannelsLast();
+    } else {
+      reader.DataFormat(&this->layout_.channels_first);
+    }
+    this->ReadEdges("cropping", reader);
+  }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
     return this->PlanEdges(call, -1);

@@ -15,10 +15,10 @@ template <PoolKind kKind, size_t kAxes>
 class Pooling : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&layout_.channels_first);
     reader.Extents("pool_size", &window_.extents);
-    // Without strides the windows of a pooling layer lie side by side.
+    // Without the key `strides`, the windows lie side by side.
     window_.strides = window_.extents;
     reader.Extents("strides", &window_.strides);
     reader.Padding(&window_.same_padding);
@@ -52,7 +52,7 @@ template <PoolKind kKind, size_t kAxes>
 class GlobalPooling : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.DataFormat(&layout_.channels_first);
     reader.config.Bool("keepdims", &keepdims_);
   }

@@ -1,10 +1,13 @@
 #include "coordinator/layers/classes/recurrent_cell.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/cluster/json_text.h"
+#include "common/tensor/initializer.h"
 #include "coordinator/layers/layer_class.h"
 #include "coordinator/layers/nodes.h"
 #include "nlohmann/json.hpp"
@@ -14,7 +17,59 @@ namespace {
 
 using nlohmann::json;
 
-// What the three cells have in common.
+// A function of gates as ONNX names it. HardSigmoid and Affine have alpha and beta.
+struct GateFunctionName {
+  const char* name;
+  std::optional<float> alpha = std::nullopt;
+  std::optional<float> beta = std::nullopt;
+};
+
+// Returns the function of ONNX's operators that computes the activation, or nothing.
+std::optional<GateFunctionName> OnnxFunction(const Activation& activation) {
+  if (!activation.arguments.empty()) return std::nullopt;
+  const std::string& name = activation.name;
+  if (name == "tanh") return GateFunctionName{"Tanh"};
+  if (name == "sigmoid") return GateFunctionName{"Sigmoid"};
+  if (name == "relu") return GateFunctionName{"Relu"};
+  if (name == "linear") return GateFunctionName{"Affine", 1.0f, 0.0f};
+  if (name != "hard_sigmoid") return std::nullopt;
+  return GateFunctionName{"HardSigmoid", activation.keras.IsKeras2() ? 0.2f : 1.0f / 6, 0.5f};
+}
+
+// Appends the attributes that name the functions of gates. Returns false, and appends nothing, if
+// ONNX lacks one of them.
+bool AddFunctions(const std::vector<const Activation*>& functions,
+                  std::vector<onnx::AttributeProto>& attributes) {
+  onnx::AttributeProto names, alphas, betas;
+  names.set_name("activations");
+  names.set_type(onnx::AttributeProto::STRINGS);
+  alphas.set_name("activation_alpha");
+  alphas.set_type(onnx::AttributeProto::FLOATS);
+  betas.set_name("activation_beta");
+  betas.set_type(onnx::AttributeProto::FLOATS);
+  for (const Activation* activation : functions) {
+    const std::optional<GateFunctionName> function = OnnxFunction(*activation);
+    if (!function) return false;
+    names.add_strings(function->name);
+    if (function->alpha) alphas.add_floats(*function->alpha);
+    if (function->beta) betas.add_floats(*function->beta);
+  }
+  attributes.push_back(names);
+  if (alphas.floats_size() > 0) attributes.push_back(alphas);
+  if (betas.floats_size() > 0) attributes.push_back(betas);
+  return true;
+}
+
+// What an operator of ONNX needs to know of a cell beside its variables.
+struct OnnxForm {
+  const char* op;
+  std::vector<size_t> gates;  // for each gate of ONNX, its number in Keras's order
+  std::vector<const Activation*> functions;
+  // True: a GRU multiplies by the reset gate behind the product.
+  bool linear_before_reset = false;
+};
+
+// Base of the three cells with kernels: SimpleRNN, LSTM and GRU.
 class KernelCell : public RecurrentCell {
  public:
   // `gates` is the number of parts of the kernels.
@@ -52,6 +107,28 @@ class KernelCell : public RecurrentCell {
     return PlanBias(call, path + "/bias", plan);
   }
 
+  // The operators drop no recurrent inputs.
+  std::optional<WholeCell> AddWhole(const std::string& x, const CellSite& site) const override {
+    if (recurrent_dropout_ > 0 && site.target.mode == ModelMode::kTraining) return std::nullopt;
+    const Nodes nodes(site.target.graph);
+    const OnnxForm form = Onnx();
+    WholeCell whole{.op = form.op};
+    if (!AddFunctions(form.functions, whole.attributes)) return std::nullopt;
+    if (form.linear_before_reset) {
+      whole.attributes.push_back(IntAttribute("linear_before_reset", 1));
+    }
+    whole.attributes.push_back(IntAttribute("hidden_size", units_));
+    whole.x = Dropped(x, site, nodes);
+    const auto weights = [&](const char* name) {
+      const std::string ordered = InOrder(site.Variable(name), 1, form.gates, nodes);
+      return nodes.Unsqueeze(nodes.Transpose(ordered, {1, 0}), 0);
+    };
+    whole.w = weights("kernel");
+    whole.r = weights("recurrent_kernel");
+    if (use_bias_) whole.b = WholeBias(form, site, nodes);
+    return whole;
+  }
+
   std::string AddInputs(const std::string& x, const CellSite& site) const override {
     const Nodes nodes(site.target.graph);
     const std::string y = nodes.Op("MatMul", {Dropped(x, site, nodes), site.Variable("kernel")});
@@ -66,8 +143,19 @@ class KernelCell : public RecurrentCell {
   virtual std::string InputBias(const CellSite& site, const Nodes&) const {
     return site.Variable("bias");
   }
+  virtual OnnxForm Onnx() const = 0;
+  // Returns the biases of the inputs and those of the recurrent inputs, [1,2 * gates * units], of
+  // which only the former are variables.
+  virtual std::string WholeBias(const OnnxForm& form, const CellSite& site,
+                                const Nodes& nodes) const {
+    const int64_t size = gates_ * units_;
+    const std::string none =
+        nodes.Floats(std::vector<float>(static_cast<size_t>(size), 0), Shape({size}));
+    const std::string bias = InOrder(site.Variable("bias"), 0, form.gates, nodes);
+    return nodes.Reshape(nodes.Concat({bias, none}, 0), {1, 2 * size});
+  }
 
-  // Returns the output that takes part in the next step's products.
+  // Returns the state as the products of a step take it: after recurrent dropout.
   static std::string Recurrent(const std::string& state, const CellSite& site, const Nodes& nodes) {
     return site.recurrent_factor.empty() ? state : nodes.Mul(state, site.recurrent_factor);
   }
@@ -81,6 +169,17 @@ class KernelCell : public RecurrentCell {
   // Cuts [N,gates * units] into the gates.
   std::vector<std::string> Gates(const std::string& x, const Nodes& nodes) const {
     return nodes.Split(x, 1, std::vector<int64_t>(static_cast<size_t>(gates_), units_));
+  }
+
+  // Puts the gates along an axis in ONNX's order.
+  std::string InOrder(const std::string& x, int64_t axis, const std::vector<size_t>& gates,
+                      const Nodes& nodes) const {
+    if (std::is_sorted(gates.begin(), gates.end())) return x;
+    const std::vector<std::string> parts =
+        nodes.Split(x, axis, std::vector<int64_t>(gates.size(), units_));
+    std::vector<std::string> ordered;
+    for (const size_t gate : gates) ordered.push_back(parts[gate]);
+    return nodes.Concat(ordered, axis);
   }
 
   int64_t units() const { return units_; }
@@ -119,6 +218,9 @@ class SimpleRNNCell : public KernelCell {
         nodes.Op("MatMul", {Recurrent(states[0], site, nodes), site.Variable("recurrent_kernel")});
     return {Apply(activation(), nodes.Add(inputs, h), site)};
   }
+
+ protected:
+  OnnxForm Onnx() const override { return {"RNN", {0}, {&activation()}}; }
 };
 
 // The gates of Keras's LSTM are in the order input, forget, cell, output.
@@ -156,13 +258,19 @@ class LSTMCell : public KernelCell {
                         LayerPlan& plan) const override {
     ASSIGN_OR_RETURN(VariableSpec* const variable,
                      plan.Add(call, path, Shape({4 * units()}), bias()));
-    // The forget gates begin open.
+    // With unit_forget_bias, the bias of the forget gate begins at 1.
     if (unit_forget_bias_ && bias().initializer.class_name == "Zeros") {
       variable->initializer.set_op("ones_between");
       variable->initializer.set_a(static_cast<double>(units()));
       variable->initializer.set_b(static_cast<double>(2 * units()));
+    } else if (unit_forget_bias_ && !absl::StartsWith(variable->initializer.op(), kUnitForget)) {
+      variable->initializer.set_op(absl::StrCat(kUnitForget, variable->initializer.op()));
     }
     return absl::OkStatus();
+  }
+  // ONNX's order is input, output, forget, cell.
+  OnnxForm Onnx() const override {
+    return {"LSTM", {0, 3, 1, 2}, {&recurrent_activation_, &activation(), &activation()}};
   }
 
  private:
@@ -178,7 +286,7 @@ class GRUCell : public KernelCell {
   void Read(LayerReader& reader) override {
     KernelCell::Read(reader);
     reader.ReadActivation("recurrent_activation", &recurrent_activation_);
-    // Keras before 2.1 had no such key, and computed the other form.
+    // Keras before 2.1 had no key `reset_after`, and computed the form that the value false means.
     if (reader.Keras() < KerasVersion{2, 1}) reset_after_ = false;
     reader.config.Bool("reset_after", &reset_after_);
   }
@@ -222,9 +330,17 @@ class GRUCell : public KernelCell {
   std::string InputBias(const CellSite& site, const Nodes& nodes) const override {
     return reset_after_ ? BiasRow(0, site, nodes) : site.Variable("bias");
   }
+  OnnxForm Onnx() const override {
+    return {"GRU", {0, 1, 2}, {&recurrent_activation_, &activation()}, reset_after_};
+  }
+  std::string WholeBias(const OnnxForm& form, const CellSite& site,
+                        const Nodes& nodes) const override {
+    if (!reset_after_) return KernelCell::WholeBias(form, site, nodes);
+    return nodes.Reshape(site.Variable("bias"), {1, 6 * units()});
+  }
 
  private:
-  // Returns the bias of the inputs, row 0, or that of the recurrent inputs, row 1.
+  // Returns row `row` of the bias: 0 for the inputs, 1 for the recurrent inputs.
   std::string BiasRow(int64_t row, const CellSite& site, const Nodes& nodes) const {
     return nodes.Reshape(nodes.Slice(site.Variable("bias"), 0, row, row + 1), {3 * units()});
   }
@@ -233,7 +349,7 @@ class GRUCell : public KernelCell {
   bool reset_after_ = true;
 };
 
-// Cells of which each takes the output of the one before.
+// A stack of cells, each of which takes the output of the cell before.
 class StackedCells : public RecurrentCell {
  public:
   void Read(LayerReader& reader) override {
@@ -284,6 +400,10 @@ class StackedCells : public RecurrentCell {
     return absl::OkStatus();
   }
 
+  // Dropout between the cells is part of each step, so each step is computed by itself.
+  std::optional<WholeCell> AddWhole(const std::string&, const CellSite&) const override {
+    return std::nullopt;
+  }
   std::string AddInputs(const std::string& x, const CellSite& site) const override {
     return cells_[0]->AddInputs(x, SiteOf(0, site));
   }
@@ -344,7 +464,7 @@ std::unique_ptr<RecurrentCell> ReadCell(const JsonPlace& place, const LayerConte
   LayerReader reader(config, context);
   *name = "cell";
   reader.Name(name);
-  reader.OnlyFloat32();
+  reader.FloatPolicy();
   config.OnlyNeutral("trainable", true);
   cell->Read(reader);
   config.Finish();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr NumberRange kRates = {.min = 0, .max = 1, .max_excluded = true};
 
-// Adds a Dropout, which multiplies what stays by 1 / (1 - rate).
+// Adds a Dropout, which multiplies the kept elements by 1 / (1 - rate).
 std::string AddDropout(const std::string& x, double rate, const std::optional<uint64_t>& seed,
                        const Nodes& nodes) {
   const std::string training = nodes.graph().Constant("training", Tensor::Scalar(true));
@@ -44,7 +44,7 @@ std::string Ones(const std::string& x, const std::vector<int64_t>& shared, const
 class RandomLayer : public SameTypeLayer {
  protected:
   void ReadRate(LayerReader& reader) {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("rate");
     reader.config.Number("rate", kRates, &rate_);
     reader.config.OptionalSeed("seed", &seed_);
@@ -75,7 +75,7 @@ class Dropout : public RandomLayer {
   }
 
  private:
-  // Reads noise_shape, in which 1 marks an axis along which all elements are dropped or none.
+  // Reads noise_shape. A 1 in it marks an axis along which either all elements are dropped or none.
   void ReadNoiseShape(ObjectReader& config) {
     if (config.Find("noise_shape") == nullptr) return;
     if (config.HoldsList("noise_shape")) {
@@ -89,7 +89,8 @@ class Dropout : public RandomLayer {
     config.OnlyNeutral("noise_shape", nullptr);
   }
 
-  std::vector<int64_t> shared_axes_;  // where axis 0 is the batch
+  // Axes along which elements are dropped together; axis 0 is the batch.
+  std::vector<int64_t> shared_axes_;
 };
 
 // Drops whole channels.
@@ -99,7 +100,11 @@ class SpatialDropout : public RandomLayer {
   void Read(LayerReader& reader) override {
     ReadRate(reader);
     reader.config.OnlyNeutral("noise_shape", nullptr);
-    reader.DataFormat(&channels_first_);
+    if (kAxes == 1) {
+      reader.OnlyChannelsLast();
+    } else {
+      reader.DataFormat(&channels_first_);
+    }
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
@@ -125,7 +130,7 @@ class SpatialDropout : public RandomLayer {
   bool channels_first_ = false;
 };
 
-// Drops to the lowest value of selu, and keeps mean and variance of its results.
+// Sets dropped elements to the lowest value of selu, and scales all so that mean and variance stay.
 class AlphaDropout : public RandomLayer {
  public:
   void Read(LayerReader& reader) override {
@@ -141,7 +146,7 @@ class AlphaDropout : public RandomLayer {
         -1.0507009873554804934193349852946 * 1.6732632423543772848170429916717;
     const double scale = 1 / std::sqrt((1 - rate_) * (1 + rate_ * kLowest * kLowest));
     const double shift = -scale * kLowest * rate_;
-    // The Dropout of ones gives 1 / (1 - rate) where the element stays.
+    // A Dropout of ones is 1 / (1 - rate) for kept elements, and 0 for dropped ones.
     const std::string dropped = AddDropout(Ones(x.value, {}, nodes), rate_, seed_, nodes);
     const std::string stays = nodes.Mul(dropped, nodes.Number(1 - rate_));
     const std::string lowest = nodes.Mul(nodes.Sub(nodes.Number(1), stays), nodes.Number(kLowest));
@@ -155,7 +160,7 @@ class AlphaDropout : public RandomLayer {
 class GaussianNoise : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("stddev");
     reader.config.Number("stddev", {.min = 0}, &stddev_);
     reader.config.OptionalSeed("seed", &seed_);
@@ -191,7 +196,7 @@ class GaussianDropout : public RandomLayer {
 // Passes its input through. ActivityRegularization adds a penalty for it to the loss.
 class Identity : public SameTypeLayer {
  public:
-  void Read(LayerReader& reader) override { reader.OnlyFloat32(); }
+  void Read(LayerReader& reader) override { reader.FloatPolicy(); }
 
   std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget&) const override {
     return {call.input()};
@@ -201,7 +206,7 @@ class Identity : public SameTypeLayer {
 class ActivityRegularization : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("l1", {.min = 0}, &regularizer_.l1);
     reader.config.Number("l2", {.min = 0}, &regularizer_.l2);
   }
@@ -220,7 +225,7 @@ class ActivityRegularization : public SameTypeLayer {
 class Masking : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Number("mask_value", {}, &mask_value_);
   }
 

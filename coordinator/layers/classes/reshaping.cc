@@ -15,10 +15,10 @@ class Flatten : public Layer {
  public:
   void Read(LayerReader& reader) override {
     reader.DataFormat(&channels_first_);
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
   }
 
-  // An example of one number becomes [1], as in Keras.
+  // Plans the flat shape. An example that is one number becomes [1], as in Keras.
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
     return std::vector<TensorType>{{.shape = Shape({call.shape().num_elements()})}};
   }
@@ -29,7 +29,7 @@ class Flatten : public Layer {
     const Nodes nodes(target.graph);
     std::string x = ChannelsLast(call.input(), nodes);
     if (channels_first_ && call.shape().rank() > 1) {
-      // Keras moves channels that come first behind the other axes.
+      // If the channels come first, Keras moves them behind the other axes before it flattens.
       std::vector<int64_t> perm = {0};
       for (int64_t i = 2; i <= call.shape().rank(); ++i) perm.push_back(i);
       perm.push_back(1);
@@ -42,12 +42,12 @@ class Flatten : public Layer {
   bool channels_first_ = false;
 };
 
-// Gives the elements of an example another shape; their order stays. One dimension may be -1, and
-// is then computed from the others.
+// Gives the elements of an example another shape in the same order. One dimension may be -1; its
+// size follows from the others.
 class ReshapeLayer : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ObjectReader& config = reader.config;
     config.Require("target_shape");
     config.Ints("target_shape", {.min = -1, .max = kDimMax}, 0, &target_shape_);
@@ -93,7 +93,7 @@ class ReshapeLayer : public Layer {
 class Permute : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("dims");
     reader.config.Ints("dims", {.min = 1, .max = kRankMax}, 0, &dims_);
     std::vector<int64_t> sorted = dims_;
@@ -125,11 +125,11 @@ class Permute : public Layer {
   std::vector<int64_t> dims_;
 };
 
-// Makes n steps of each example.
+// Repeats each example n times, as n steps.
 class RepeatVector : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("n");
     reader.config.Int("n", {.min = 1, .max = kDimMax}, &n_);
   }

@@ -53,8 +53,8 @@ std::vector<float> Weights(int64_t from, int64_t to, const std::string& interpol
       row[clamp(low + 1)] += static_cast<float>(source - low);
       continue;
     }
-    // TensorFlow rounds the distance to 1/1024. Neighbours outside do not count, and the weights of
-    // the others add up to 1.
+    // The distance is rounded to 1/1024, as in TensorFlow. Neighbours outside of the image are left
+    // out, and the other weights are scaled to add up to 1.
     const double fraction = std::nearbyint((source - low) * 1024) / 1024;
     double sum = 0;
     for (int k = -1; k <= 2; ++k) {
@@ -95,8 +95,12 @@ template <size_t kAxes>
 class UpSampling : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
-    reader.DataFormat(&layout_.channels_first);
+    reader.FloatPolicy();
+    if (kAxes == 1) {
+      reader.OnlyChannelsLast();
+    } else {
+      reader.DataFormat(&layout_.channels_first);
+    }
     reader.Extents("size", &size_);
     if (kAxes == 2) reader.config.Choice("interpolation", Interpolations(), &interpolation_);
   }
@@ -144,8 +148,8 @@ struct ImagePart {
   std::vector<int64_t> sizes = {0, 0};
 };
 
-// Returns the largest part in the middle that has the aspect ratio of the target, or the smallest
-// part around the image if `pads`.
+// Returns the part of the image with the target's aspect ratio: the largest one in the middle or,
+// if `pads`, the smallest one around the whole image.
 ImagePart PartOfRatio(const std::vector<int64_t>& sizes, const std::vector<int64_t>& target,
                       bool pads) {
   ImagePart part;
@@ -154,7 +158,7 @@ ImagePart PartOfRatio(const std::vector<int64_t>& sizes, const std::vector<int64
                                               static_cast<double>(target[1 - i]));
     part.sizes[i] = pads ? std::max(sizes[i], fitting) : std::min(sizes[i], fitting);
     part.begins[i] = (sizes[i] - part.sizes[i]) / 2;
-    // Keras pads both sides by the same, also where the difference is odd.
+    // Keras pads both sides equally, even if the difference is odd.
     if (pads) part.sizes[i] = sizes[i] - 2 * part.begins[i];
   }
   return part;
@@ -177,7 +181,7 @@ std::string CutOrPad(const std::string& x, const std::vector<int64_t>& sizes, co
 class ToSize : public Layer {
  protected:
   void ReadSize(LayerReader& reader) {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     for (const char* key : {"height", "width"}) reader.config.Require(key);
     reader.config.Int("height", {.min = 1, .max = kDimMax}, &target_[0]);
     reader.config.Int("width", {.min = 1, .max = kDimMax}, &target_[1]);
@@ -209,8 +213,7 @@ class Resizing : public ToSize {
     if (crops_ && pads_) {
       config.AddError("pad_to_aspect_ratio", "stands beside crop_to_aspect_ratio; one is true");
     }
-    std::string fill_mode = "constant";
-    config.Choice("fill_mode", {"constant"}, &fill_mode);
+    config.OnlyNeutral("fill_mode", "constant");
     config.Number("fill_value", {}, &fill_value_);
     config.OnlyNeutral("antialias", false);
   }
@@ -253,7 +256,7 @@ class CenterCrop : public ToSize {
 class Rescaling : public SameTypeLayer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     reader.config.Require("scale");
     ReadNumbers("scale", reader.config, &scale_);
     ReadNumbers("offset", reader.config, &offset_);

@@ -10,6 +10,7 @@
 #include "coordinator/layers/classes/layer_classes.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
+#include "coordinator/layers/penalty.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -42,7 +43,7 @@ class Bidirectional : public Layer {
  public:
   void Read(LayerReader& reader) override {
     ObjectReader& config = reader.config;
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     ReadMergeMode(config);
     const json* const layer = config.Require("layer");
     const json* const backward = config.Find("backward_layer");
@@ -53,7 +54,7 @@ class Bidirectional : public Layer {
     const json& flags = (*layer)["config"];
     return_sequences_ = flags.value("return_sequences", false);
     return_state_ = flags.value("return_state", false);
-    // Keras 2 writes the name of the layer itself, and Keras 3 that of each direction.
+    // Keras 2 writes the name of the wrapped layer, and Keras 3 the name of each direction.
     json forward_form = *layer;
     json backward_form = backward != nullptr ? *backward : Turned(*layer);
     const std::string name = flags.value("name", "layer");
@@ -71,7 +72,7 @@ class Bidirectional : public Layer {
     if (!first || !second) return;
     forward_ = *std::move(first);
     backward_ = *std::move(second);
-    // Keras from 2.6 on gives zeros for steps that do not count, whatever the layers say.
+    // Keras from 2.6 on gives zeros for masked steps, whatever the wrapped layers say.
     forces_zeros_ = return_sequences_ && reader.Keras() >= KerasVersion{2, 4};
     passes_mask_ = return_sequences_;
   }
@@ -128,7 +129,8 @@ class Bidirectional : public Layer {
  private:
   void ReadMergeMode(ObjectReader& config) {
     const json* const value = config.Find("merge_mode");
-    // A mode of null gives both outputs; Find() takes it for an absent key.
+    // merge_mode null means that both outputs are returned. Find() returns null for an absent key
+    // and for null alike.
     if (value == nullptr && config.HoldsNull("merge_mode")) {
       merge_mode_ = "none";
       return config.RecordAs("merge_mode", nullptr);
@@ -144,7 +146,7 @@ class Bidirectional : public Layer {
     return false;
   }
 
-  // Returns the form of the layer that walks the other way.
+  // Returns the class form of the layer for the other direction.
   static json Turned(const json& form) {
     json turned = form;
     const json& flag = form["config"].value("go_backwards", json(false));
@@ -152,7 +154,7 @@ class Bidirectional : public Layer {
     return turned;
   }
 
-  // Returns what one direction is given: the input, and its half of the states.
+  // Returns the tensors that one direction gets: the input, and its half of the states.
   template <typename Tensor>
   static std::vector<Tensor> InputsOf(absl::Span<const Tensor> inputs, bool is_forward) {
     const size_t half = (inputs.size() - 1) / 2;
@@ -173,7 +175,10 @@ class Bidirectional : public Layer {
     for (const LayerValue& input : inputs) types.push_back(input.type);
     LayerPlan unused(/*seed=*/0);
     const std::vector<TensorType> outputs = *inner.layer->Plan({settings, types}, unused);
-    return inner.layer->Build({settings, inputs, outputs}, target);
+    std::vector<LayerValue> values = inner.Build({settings, inputs, outputs}, target);
+    for (size_t i = 0; i < values.size(); ++i) values[i].type = outputs[i];
+    AddActivityPenalties({inner.activity, inner.activity_per_example}, values, target);
+    return values;
   }
 
   static std::string Reversed(const std::string& x, int64_t steps, const Nodes& nodes) {
@@ -202,16 +207,18 @@ class Bidirectional : public Layer {
 class TimeDistributed : public Layer {
  public:
   void Read(LayerReader& reader) override {
-    reader.OnlyFloat32();
+    reader.FloatPolicy();
     const json* const layer = reader.config.Require("layer");
     if (layer == nullptr) return;
     std::optional<LayerSpec> inner = ReadInner("layer", *layer, reader);
     if (!inner) return;
     inner_ = *std::move(inner);
-    // Keras 3 calls the layer once a step, so that each step is normalized by itself.
+    // Keras 3 calls the layer once for each step, so BatchNormalization normalizes each step by
+    // itself.
     const bool normalizes = inner_.type->name == absl::string_view(kBatchNorm) ||
                             absl::StrContains(inner_.config, absl::StrCat("\"", kBatchNorm, "\""));
     trains_by_step_ = normalizes && !reader.Keras().IsKeras2();
+    penalizes_ = inner_.activity.is_none() || reader.Keras().IsKeras2();
   }
 
   absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
@@ -249,9 +256,13 @@ class TimeDistributed : public Layer {
     if (trains_by_step_ && target.mode == ModelMode::kTraining) {
       return BuildSteps(call, settings, types, target);
     }
-    std::vector<LayerValue> values = inner_.layer->Build({settings, {&input, 1}, types}, target);
+    std::vector<LayerValue> values = inner_.Build({settings, {&input, 1}, types}, target);
+    for (size_t i = 0; i < values.size(); ++i) values[i].type = types[i];
+    // Keras 3 loses what the layer within adds to the loss.
+    if (penalizes_) {
+      AddActivityPenalties({inner_.activity, inner_.activity_per_example}, values, target);
+    }
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i].type = types[i];
       const std::string value = ChannelsLast(values[i], nodes);
       values[i] = {nodes.ReshapeExamples(value, call.outputs[i].shape)};
     }
@@ -273,7 +284,7 @@ class TimeDistributed : public Layer {
       const Shape shape = StepShape(call.shape());
       LayerValue step{nodes.ReshapeExamples(nodes.Slice(x, 1, i, i + 1), shape)};
       step.type.shape = shape;
-      std::vector<LayerValue> values = inner_.layer->Build({settings, {&step, 1}, types}, target);
+      std::vector<LayerValue> values = inner_.Build({settings, {&step, 1}, types}, target);
       for (size_t k = 0; k < values.size(); ++k) {
         values[k].type = types[k];
         parts[k].push_back(nodes.Unsqueeze(ChannelsLast(values[k], nodes), 1));
@@ -301,6 +312,7 @@ class TimeDistributed : public Layer {
 
   LayerSpec inner_;
   bool trains_by_step_ = false;
+  bool penalizes_ = true;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads what `export` wrote with Keras itself: check_export.py DIRECTORY [GOLDEN.keras].
 
-DIRECTORY has m.keras, m.weights.h5 and m.safetensors, and m.index of a checkpoint, which Keras 2 alone reads here; the
+DIRECTORY has m.keras, m.weights.h5 and m.safetensors, and m.index of a checkpoint, which Keras on TensorFlow reads; the
 test ExportsOfSavedModels prints such directories. Loads the archive, puts other weights into the model, loads each of
 the other files and compares the weights, with those of GOLDEN.keras too. Runs with Keras 2.15 and 3.
 """
@@ -41,10 +41,14 @@ def check_checkpoint(model, weights, prefix):
     def other():
         model.set_weights([weight + 1 for weight in weights])
 
-    other()
-    # The counter of saves belongs to a Checkpoint, which this call has none of.
-    model.load_weights(prefix).assert_existing_objects_matched()
-    expect(model, weights, "load_weights(prefix).assert_existing_objects_matched()")
+    if keras.__version__ < "3":
+        other()
+        # The counter of saves belongs to a Checkpoint, which this call has none of.
+        model.load_weights(prefix).assert_existing_objects_matched()
+        expect(model, weights, "load_weights(prefix).assert_existing_objects_matched()")
+    elif any(isinstance(getattr(layer, "cell", None), keras.layers.StackedRNNCells) for layer in model.layers):
+        print("  not restored: Keras 3 does not track stacked cells")
+        return
     other()
     tf.train.Checkpoint(model=model).restore(prefix).assert_consumed()
     expect(model, weights, "Checkpoint(model=model).restore(prefix).assert_consumed()")
@@ -71,7 +75,7 @@ def main():
         left.pop(found[0])
     print("  m.safetensors: the same weights")
     prefix = os.path.join(folder, "m")
-    if keras.__version__ < "3" and os.path.exists(prefix + ".index"):
+    if os.path.exists(prefix + ".index"):
         check_checkpoint(model, weights, prefix)
 
 

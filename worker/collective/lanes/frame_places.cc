@@ -37,7 +37,7 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
 void FramePlaces::Close(uint64_t sequence) {
   // The places are revoked outside the lock, because Revoke() waits while the transport writes to a
   // place.
-  OfOperation closed;
+  PlacesByFrame closed;
   {
     MutexLock lock(mutex_);
     const auto operation = offered_.find(sequence);

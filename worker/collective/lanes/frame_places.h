@@ -46,11 +46,11 @@ class FramePlaces {
     std::shared_ptr<ReceivePlace> given;
   };
   // The places of one operation, by the rank and the tag of the frame.
-  using OfOperation = absl::flat_hash_map<uint64_t, Offered>;
+  using PlacesByFrame = absl::flat_hash_map<uint64_t, Offered>;
 
   Mutex mutex_;
   // The places of all operations, by sequence.
-  std::map<uint64_t, OfOperation> offered_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, PlacesByFrame> offered_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

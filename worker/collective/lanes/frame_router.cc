@@ -90,7 +90,7 @@ Service FrameRouter::MakeService() {
          TypedReply<proto::WatchGroupResponse> reply) {
         receiver.OnWatch([reply = std::move(reply)](absl::StatusOr<RankLeft> left) mutable {
           if (!left.ok()) return reply(left.status());
-          reply(Envelope<proto::WatchGroupResponse>{ToProto(*left)});
+          reply(Envelope<proto::WatchGroupResponse>{ToProto(*left), {}});
         });
       });
   service.handlers["AskProgress"] =

@@ -7,16 +7,16 @@
 namespace cohort {
 
 LaneCommunicator::LaneCommunicator(Clock& clock, Executor& executor,
-                                   std::shared_ptr<FrameRouter> table,
-                                   std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options)
-    : table_(std::move(table)),
-      group_(std::make_shared<LaneGroup>(clock, executor, std::move(lanes), std::move(options))) {
-  table_->Add(group_->options().name, group_);
+                                   std::shared_ptr<FrameRouter> router,
+                                   std::unique_ptr<PeerLinks> links, LaneGroupOptions options)
+    : router_(std::move(router)),
+      group_(std::make_shared<LaneGroup>(clock, executor, std::move(links), std::move(options))) {
+  router_->Add(group_->options().name, group_);
   group_->WatchAll();
 }
 
 LaneCommunicator::~LaneCommunicator() {
-  table_->Remove(group_->options().name);
+  router_->Remove(group_->options().name);
   group_->Leave();
 }
 
@@ -35,7 +35,7 @@ void LaneCommunicator::Agree(CollectiveCall call, Done agreed) {
   group_->Start(std::move(call), LaneGroup::Carries::kNothing, std::move(agreed));
 }
 
-void LaneCommunicator::WhenAborted(Done told) { group_->WhenAborted(std::move(told)); }
+void LaneCommunicator::WhenAborted(Done aborted) { group_->WhenAborted(std::move(aborted)); }
 
 void LaneCommunicator::Abort(absl::Status root_cause) { group_->Abort(std::move(root_cause)); }
 

@@ -21,10 +21,10 @@ namespace cohort {
 class LaneCommunicator final : public Communicator {
  public:
   // Makes a communicator. The clock and the executor outlive the communicator and its calls.
-  // `table` is the FrameRouter of the worker. All ranks must listen before any rank makes its
+  // `router` is the FrameRouter of the worker. All ranks must listen before any rank makes its
   // communicator.
-  LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> table,
-                   std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options);
+  LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> router,
+                   std::unique_ptr<PeerLinks> links, LaneGroupOptions options);
   ~LaneCommunicator() override;
 
   int rank() const override;
@@ -38,15 +38,16 @@ class LaneCommunicator final : public Communicator {
   // moves the elements by other means (nccl/). If one rank calls Agree() and another rank calls
   // Start() for the same call, the first rank gets INTERNAL or waits.
   void Agree(CollectiveCall call, Done agreed);
-  // Runs `told` once, on the executor, with the root cause, when the generation has been aborted.
-  void WhenAborted(Done told);
+  // Runs `aborted` once, on the executor, with the root cause, when the generation has been
+  // aborted.
+  void WhenAborted(Done aborted);
 
   std::shared_ptr<const FlightRecorder> recorder() const;
   LaneCounters counters() const;
 
  private:
   // Hands RPCs to the groups of the worker, which share it.
-  const std::shared_ptr<FrameRouter> table_;
+  const std::shared_ptr<FrameRouter> router_;
   // The state of this rank; shared with the callbacks of frames and timers.
   const std::shared_ptr<class LaneGroup> group_;
 };

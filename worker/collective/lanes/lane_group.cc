@@ -63,12 +63,12 @@ constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
 
-LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> lanes,
+LaneGroup::LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> links,
                      LaneGroupOptions options)
     : clock_(clock),
       executor_(executor),
       options_(Completed(std::move(options))),
-      lanes_(std::move(lanes)),
+      links_(std::move(links)),
       recorder_(std::make_shared<FlightRecorder>(
           FlightRecorder::Owner{options_.name, options_.rank, options_.size, options_.tasks})),
       strand_(executor),
@@ -137,7 +137,7 @@ void LaneGroup::Begin(CallState& state) {
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
-      shared_from_this(), OperationWays{strand_, *lanes_, places_}, std::move(setup));
+      shared_from_this(), OperationWays{strand_, *links_, places_}, std::move(setup));
   // The operation is kept alive here, because its Begin() may end the call and erase `state`.
   const std::shared_ptr<Operation> operation = state.operation;
   operation->Begin();
@@ -256,7 +256,7 @@ void LaneGroup::CheckInvariants() const {
     COHORT_CHECK(state.sequence == sequence, "a call stands under its number");
     begun += sequence < next_begin_ ? 1 : 0;
   }
-  COHORT_CHECK(begun == under_way_, "calls under way are begun and not retired");
+  COHORT_CHECK(begun == under_way_, "calls under way have begun and are not retired");
   size_t parked = 0;
   for (const auto& [sequence, frames] : parked_) parked += frames.size();
   COHORT_CHECK(parked == parked_frames_, "parked frames are those of all calls to come");
@@ -324,7 +324,7 @@ void LaneGroup::AskWhoIsMissing(uint64_t sequence, absl::AnyInvocable<void(Missi
   if (answers->waits_for == 0) return end();
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    lanes_->AskProgress(
+    links_->AskProgress(
         rank, kAnswerWait,
         [self = shared_from_this(), answers, end, rank,
          sequence](absl::StatusOr<RankProgress> answer) {
@@ -351,10 +351,11 @@ void LaneGroup::WatchAll() {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
     // The callback holds the group weakly, because a watch lasts until the other rank ends.
-    lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<RankLeft> left) {
+    links_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<RankLeft> left) {
       const auto self = weak.lock();
       if (self == nullptr) return;
       self->strand_.Post([self, rank, left = std::move(left)] {
+        const InvariantsAfter check(*self);
         if (left.ok()) return self->PeerLeft(rank, *left);
         self->Lost(self->next_begin_, rank, left.status());
       });
@@ -364,6 +365,7 @@ void LaneGroup::WatchAll() {
 
 void LaneGroup::OnWatch(LeftReply left) {
   strand_.Post([self = shared_from_this(), left = std::move(left)]() mutable {
+    const InvariantsAfter check(*self);
     if (self->left_) return left(self->HowLeft());
     self->watchers_.push_back(std::move(left));
   });
@@ -371,6 +373,7 @@ void LaneGroup::OnWatch(LeftReply left) {
 
 void LaneGroup::Leave() {
   strand_.Post([self = shared_from_this()] {
+    const InvariantsAfter check(*self);
     self->left_ = true;
     self->answers_.Release();
     if (self->stall_timer_.value != 0) self->clock_.Cancel(self->stall_timer_);
@@ -463,20 +466,23 @@ std::string LaneGroup::Besides() const {
 void LaneGroup::Abort(absl::Status cause) {
   COHORT_CHECK(!cause.ok(), "an abort has a cause");
   strand_.Post([self = shared_from_this(), cause = std::move(cause)] {
+    const InvariantsAfter check(*self);
     self->Found(self->next_sequence_, cause);
   });
 }
 
-void LaneGroup::WhenAborted(Communicator::Done told) {
-  strand_.Post([self = shared_from_this(), told = std::move(told)]() mutable {
-    if (self->settled_) return self->Tell(std::move(told), self->end_);
-    self->tell_of_end_.push_back(std::move(told));
+void LaneGroup::WhenAborted(Communicator::Done aborted) {
+  strand_.Post([self = shared_from_this(), aborted = std::move(aborted)]() mutable {
+    const InvariantsAfter check(*self);
+    if (self->settled_) return self->Tell(std::move(aborted), self->end_);
+    self->tell_of_end_.push_back(std::move(aborted));
   });
 }
 
 void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
   strand_.Post(
       [self = shared_from_this(), cause = std::move(cause), reply = std::move(reply)]() mutable {
+        const InvariantsAfter check(*self);
         self->Hear(cause);
         reply(self->agreement_.begun() ? self->agreement_.best() : cause);
       });
@@ -511,7 +517,7 @@ void LaneGroup::StopAll() {
   }
   parked_.clear();
   parked_frames_ = 0;
-  lanes_->CancelFrames();
+  links_->CancelFrames();
 }
 
 void LaneGroup::TellAll() {
@@ -529,7 +535,7 @@ void LaneGroup::TellAll() {
   const uint64_t round = agreement_.round();
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    lanes_->SendAbort(rank, cause, kAgreementWait,
+    links_->SendAbort(rank, cause, kAgreementWait,
                       [self = shared_from_this(), round, rank](absl::StatusOr<AbortCause> answer) {
                         self->strand_.Post([self, round, rank, answer = std::move(answer)] {
                           self->Told(round, rank, answer);
@@ -562,7 +568,8 @@ void LaneGroup::Settle() {
     if (state.timer.value != 0) clock_.Cancel(state.timer);
     dones.push_back(std::move(state.done));
   }
-  for (Communicator::Done& told : std::exchange(tell_of_end_, {})) Tell(std::move(told), end_);
+  for (Communicator::Done& aborted : std::exchange(tell_of_end_, {}))
+    Tell(std::move(aborted), end_);
   for (const std::shared_ptr<Operation>& operation : operations) operation->Fail(end_);
   for (Communicator::Done& done : dones) Tell(std::move(done), end_);
 }

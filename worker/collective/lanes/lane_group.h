@@ -31,7 +31,7 @@ class LaneGroup final : public LaneReceiver,
                         public OperationHost,
                         public std::enable_shared_from_this<LaneGroup> {
  public:
-  LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> lanes,
+  LaneGroup(Clock& clock, Executor& executor, std::unique_ptr<PeerLinks> links,
             LaneGroupOptions options);
 
   const LaneGroupOptions& options() const { return options_; }
@@ -44,7 +44,7 @@ class LaneGroup final : public LaneReceiver,
   enum class Carries : uint8_t { kElements, kNothing };
   void Start(CollectiveCall call, Carries carries, Communicator::Done done);
   void Abort(absl::Status cause);
-  void WhenAborted(Communicator::Done told);
+  void WhenAborted(Communicator::Done aborted);
   // Leaves the group, when no call is under way. The ranks that watch this rank are told.
   void Leave();
 
@@ -124,7 +124,7 @@ class LaneGroup final : public LaneReceiver,
   Clock& clock_;
   Executor& executor_;
   const LaneGroupOptions options_;
-  const std::unique_ptr<PeerLinks> lanes_;  // the lanes to the other ranks; thread-safe
+  const std::unique_ptr<PeerLinks> links_;  // the links to the other ranks; thread-safe
   // The flight record; thread-safe. Shared with its readers, which may outlive the group.
   const std::shared_ptr<FlightRecorder> recorder_;
   FramePlaces places_;  // places in callers' outputs for frames to come; thread-safe

@@ -75,7 +75,7 @@ Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays w
     : host_(*host),
       life_of_host_(host),
       strand_(ways.strand),
-      lanes_(ways.lanes),
+      links_(ways.links),
       places_(ways.places),
       setup_(std::move(setup)),
       fingerprint_(FingerprintOf(setup_.call)),
@@ -135,6 +135,7 @@ void Operation::OfferPlaces() {
 }
 
 void Operation::Begin() {
+  const InvariantsAfter check(*this);
   const auto sends = [](const PlanStep& step) { return step.kind == PlanStep::Kind::kSend; };
   const std::vector<PlanStep>& steps = setup_.plan.steps;
   if (setup_.size > 1 && std::none_of(steps.begin(), steps.end(), sends)) SendHello();
@@ -154,6 +155,7 @@ void Operation::SendHello() {
 }
 
 void Operation::OnFrame(CollectiveFrame frame) {
+  const InvariantsAfter check(*this);
   if (stopped_ || done_ || frame.tag == kHelloTag) return;
   const auto found = receives_.find(ReceiveKey(frame.from, frame.tag));
   if (found == receives_.end()) {
@@ -349,7 +351,7 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
   ++peers_[static_cast<size_t>(peer)].under_way;
   ++frames_under_way_;
   if (tag == kHelloTag) ++hellos_under_way_;
-  lanes_.Send(
+  links_.Send(
       peer,
       {setup_.rank, setup_.sequence,
        FrameFingerprint(setup_.call, fingerprint_, setup_.rank, peer, setup_.rank), tag,
@@ -389,6 +391,7 @@ bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) con
 }
 
 void Operation::Stop() {
+  const InvariantsAfter check(*this);
   stopped_ = true;
   ready_.clear();
   for (PeerQueue& queue : peers_) queue.waiting.clear();
@@ -399,6 +402,7 @@ void Operation::Stop() {
 }
 
 void Operation::Fail(const absl::Status& status) {
+  const InvariantsAfter check(*this);
   if (done_ || failed_) return;
   COHORT_CHECK(stopped_, "an operation stops before it fails");
   failed_ = true;
@@ -435,15 +439,15 @@ void Operation::CheckInvariants() const {
     COHORT_CHECK(queue.under_way >= 0, "a frame is answered once");
     under_way += queue.under_way;
   }
-  COHORT_CHECK(under_way == frames_under_way_, "frames under way are those to all peers");
+  COHORT_CHECK(under_way == frames_under_way_, "frames_under_way_ counts the frames to all peers");
   COHORT_CHECK(0 <= hellos_under_way_ && hellos_under_way_ <= frames_under_way_,
-               "a hello is a frame");
+               "hello frames are counted among the frames under way");
   COHORT_CHECK(!failed_ || stopped_, "an operation stops before it fails");
   COHORT_CHECK(!done_ || steps_ended_, "an operation is done when its steps have ended");
   if (states_.size() > kInvariantWalkMax) return;
   size_t left = 0;
   for (const StepState& state : states_) left += state.made ? 0 : 1;
-  COHORT_CHECK(left == steps_left_, "the steps that are left are not made");
+  COHORT_CHECK(left == steps_left_, "steps_left_ counts the steps that are not made");
 }
 
 }  // namespace cohort

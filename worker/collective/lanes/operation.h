@@ -48,7 +48,7 @@ class OperationHost {
 // The objects that all operations of a group share; the group owns them.
 struct OperationWays {
   Strand& strand;
-  PeerLinks& lanes;
+  PeerLinks& links;
   FramePlaces& places;
 };
 
@@ -80,6 +80,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // operations, and the callbacks of frames also hold the host.
   Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways, OperationSetup setup);
 
+  // The four methods below may end the operation, and the host then forgets it. So the caller must
+  // share the ownership of the operation during the call.
   void Begin();
   // Handles a received frame whose fingerprint fits, and keeps the frame until its elements have
   // been used. At most as many frames are kept as the plan receives. The sender may be answered at
@@ -156,7 +158,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   OperationHost& host_;
   const std::weak_ptr<OperationHost> life_of_host_;
   Strand& strand_;
-  PeerLinks& lanes_;
+  PeerLinks& links_;
   FramePlaces& places_;
   const OperationSetup setup_;
   const uint64_t fingerprint_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The lanes from one rank to the other ranks of its group. They carry frames of operations, and
-// messages about the group itself. Frames may arrive in any order. A frame that has not been
+// The links (lanes) from one rank to the other ranks of its group. They carry frames of operations,
+// and messages about the group itself. Frames may arrive in any order. A frame that has not been
 // answered is still with the transport or with its receiver.
 
 #include <cstdint>
@@ -64,7 +64,7 @@ using CauseReply = absl::AnyInvocable<void(absl::StatusOr<AbortCause>)>;
 using LeftReply = absl::AnyInvocable<void(absl::StatusOr<RankLeft>)>;
 using ProgressReply = absl::AnyInvocable<void(absl::StatusOr<RankProgress>)>;
 
-// The lanes from one rank to all others. Each callback runs once, on any thread, possibly inside
+// The links from one rank to all others. Each callback runs once, on any thread, possibly inside
 // the method to which it was passed. Thread-safe.
 class PeerLinks {
  public:

@@ -20,7 +20,7 @@ struct WireLanesOptions {
   std::vector<std::string> addresses;  // the address of each rank
 };
 
-// Makes the lanes of a rank over `transport`, which outlives them. Destroying the lanes ends their
+// Makes the links of a rank over `transport`, which outlives them. Destroying the links ends their
 // watches; frames under way go on.
 std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options);
 

@@ -14,7 +14,7 @@ void NcclCalls::NewsLocked() {
 void NcclCalls::Answered(uint64_t sequence, const absl::Status& status) {
   MutexLock lock(mutex_);
   State& state = calls_.at(sequence);
-  COHORT_CHECK(state.phase == Phase::kAsked, "a question has one answer");
+  COHORT_CHECK(state.phase == Phase::kAsked, "a call is answered once");
   state.phase = status.ok() ? Phase::kAgreed : Phase::kRefused;
   // The first error with which the control group answers is the cause for which the group ends.
   if (end_.ok()) end_ = status;
@@ -122,7 +122,7 @@ Communicator::Done NcclCalls::TakeOut(uint64_t sequence) {
   MutexLock lock(mutex_);
   const auto found = calls_.find(sequence);
   COHORT_CHECK(found != calls_.end() && found->second.phase != Phase::kAsked,
-               "a call that nobody else will answer");
+               "a call that waits for the control group's answer is not taken out");
   Communicator::Done done = std::move(found->second.call.done);
   calls_.erase(found);
   return done;

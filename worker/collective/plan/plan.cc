@@ -30,7 +30,7 @@ Ref PlanBuilder::Made(PlanStep::Kind kind, absl::Span<const Ref> refs, bool part
 }
 
 Ref PlanBuilder::MadeAt(PlanStep::Kind kind, absl::Span<const Ref> refs, Ref target, bool partial) {
-  COHORT_CHECK(target.count == refs[0].count, "a target of the size of what goes there");
+  COHORT_CHECK(target.count == refs[0].count, "the target has the size of the result");
   target.partial = partial;
   return Target(Add(kind, refs), target);
 }

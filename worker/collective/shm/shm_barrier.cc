@@ -95,7 +95,7 @@ ShmBarrier::ShmBarrier(Options options)
       stalled_(std::move(options.stalled)),
       quiet_wait_(options.quiet_wait),
       at_step_(std::move(options.at_step)) {
-  COHORT_CHECK(static_cast<int>(lives_.size()) == size(), "a life for each rank");
+  COHORT_CHECK(static_cast<int>(lives_.size()) == size(), "there is one life for each rank");
 }
 
 ShmBarrier::~ShmBarrier() {

@@ -35,7 +35,7 @@ ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
           options_.name, options_.rank, options_.size, options_.members, "shared memory"})) {
   // Closing the writing end of this pipe ends a rendezvous that still waits for other ranks.
   int ends[2] = {-1, -1};
-  COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "descriptors for a group");
+  COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "the process has descriptors for a pipe");
   stop_reading_ = UniqueFd(ends[0]);
   stop_writing_ = UniqueFd(ends[1]);
   thread_ = std::thread([this, joined = std::move(joined)]() mutable { Serve(std::move(joined)); });

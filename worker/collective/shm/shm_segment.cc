@@ -141,7 +141,7 @@ void ShmSegment::Detach(absl::Span<std::byte> memory) const {
   // The private copy replaces the shared pages in one step, at the same address.
   void* const moved =
       mremap(copy, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + begin);
-  COHORT_CHECK(moved == data_ + begin, "a mapping goes where another is");
+  COHORT_CHECK(moved == data_ + begin, "the copy was mapped over the segment");
 }
 
 }  // namespace cohort

@@ -17,7 +17,7 @@ struct Statistics {
 
 // Computes mean and variance in two passes, like the reference kernel. `variances` holds sums until
 // they are divided by the number of elements.
-Statistics OfBatch(const BatchNormShape& shape, const float* x) {
+Statistics BatchStatistics(const BatchNormShape& shape, const float* x) {
   const auto count = static_cast<double>(shape.count);
   Statistics statistics;
   statistics.variances.resize(static_cast<size_t>(shape.channels));
@@ -57,7 +57,7 @@ bool RunBatchNorm(KernelContext& context, const BatchNormParameters& parameters)
   const absl::StatusOr<BatchNormShape> shape = ResolveBatchNorm(context);
   if (!shape.ok() || !IsFloat32(x) || x.num_elements() == 0) return false;
   const Statistics used =
-      parameters.training ? OfBatch(*shape, x.data<float>()) : Given(mean, variance);
+      parameters.training ? BatchStatistics(*shape, x.data<float>()) : Given(mean, variance);
   const double kept = parameters.momentum;
   PutRunning(context, 1, kept, mean, [&](size_t c) { return static_cast<double>(used.means[c]); });
   PutRunning(context, 2, kept, variance, [&](size_t c) { return used.variances[c]; });
@@ -89,7 +89,7 @@ bool RunBatchNormGrad(KernelContext& context, const BatchNormParameters& paramet
   const Tensor scale = context.input(2);
   const absl::StatusOr<BatchNormShape> shape = ResolveBatchNormGrad(context, parameters);
   if (!shape.ok() || !IsFloat32(x) || x.num_elements() == 0) return false;
-  const Statistics used = parameters.training ? OfBatch(*shape, x.data<float>())
+  const Statistics used = parameters.training ? BatchStatistics(*shape, x.data<float>())
                                               : Given(context.input(3), context.input(4));
   const size_t channels = used.means.size();
   std::vector<double> sums(channels);

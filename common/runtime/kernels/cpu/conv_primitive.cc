@@ -64,7 +64,26 @@ constexpr auto kFloat = memory::data_type::f32;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 // Returns a description of a tensor that leaves the choice of the layout to oneDNN.
-memory::desc Any(const memory::dims& dims) { return {dims, kFloat, memory::format_tag::any}; }
+memory::desc Any(const memory::dims& dims, memory::data_type type) {
+  return {dims, type, memory::format_tag::any};
+}
+
+// The descriptions of a convolution's tensors as oneDNN computes with them: the result of the kind
+// is float32, and the two factors are in the form's precision.
+struct InsideTypes {
+  explicit InsideTypes(const ConvForm& form) {
+    const bool rounds = form.precision == ProductPrecision::kBfloat16;
+    const auto factor = rounds ? memory::data_type::bf16 : kFloat;
+    x = form.kind == ConvKind::kInputGrad ? kFloat : factor;
+    w = form.kind == ConvKind::kWeightGrad ? kFloat : factor;
+    y = form.kind == ConvKind::kForward ? kFloat : factor;
+    hint_x = hint_w = factor;
+  }
+
+  memory::data_type x, w, y;
+  // The types of the forward convolution that a gradient is made from.
+  memory::data_type hint_x, hint_w;
+};
 
 // Returns attributes by which every run passes a scratchpad of its own to the primitive, so that
 // one primitive can run on several threads.
@@ -74,25 +93,32 @@ dnnl::primitive_attr OwnScratchpad() {
   return attributes;
 }
 
-dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, bool has_bias,
+dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, const ConvForm& form,
                                                   const dnnl::engine& engine) {
   using dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_training;
-  const auto desc = has_bias ? convolution_forward::desc(
-                                   kind, kDirect, Any(all.x), Any(all.w), Any(all.bias), Any(all.y),
-                                   all.strides, all.dilations, all.pads_begin, all.pads_end)
-                             : convolution_forward::desc(kind, kDirect, Any(all.x), Any(all.w),
-                                                         Any(all.y), all.strides, all.dilations,
-                                                         all.pads_begin, all.pads_end);
+  const InsideTypes types(form);
+  const memory::desc x = Any(all.x, types.hint_x);
+  const memory::desc w = Any(all.w, types.hint_w);
+  const memory::desc y = Any(all.y, types.y);
+  const auto desc =
+      form.has_bias
+          ? convolution_forward::desc(kind, kDirect, x, w, Any(all.bias, kFloat), y, all.strides,
+                                      all.dilations, all.pads_begin, all.pads_end)
+          : convolution_forward::desc(kind, kDirect, x, w, y, all.strides, all.dilations,
+                                      all.pads_begin, all.pads_end);
   return {desc, OwnScratchpad(), engine};
 }
 
 // Returns the description of a gradient primitive: dnnl::convolution_backward_data or _weights.
 template <typename Gradient>
-typename Gradient::primitive_desc Backward(const Descriptions& all, const dnnl::engine& engine,
+typename Gradient::primitive_desc Backward(const Descriptions& all, const ConvForm& form,
+                                           const dnnl::engine& engine,
                                            const dnnl::convolution_forward::primitive_desc& hint) {
-  return {typename Gradient::desc(kDirect, Any(all.x), Any(all.w), Any(all.y), all.strides,
-                                  all.dilations, all.pads_begin, all.pads_end),
+  const InsideTypes types(form);
+  return {typename Gradient::desc(kDirect, Any(all.x, types.x), Any(all.w, types.w),
+                                  Any(all.y, types.y), all.strides, all.dilations, all.pads_begin,
+                                  all.pads_end),
           OwnScratchpad(), engine, hint};
 }
 
@@ -100,43 +126,43 @@ size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(ConvKind kind, const ConvShape& shape,
-                                                         bool has_bias) {
+std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(const ConvForm& form,
+                                                         const ConvShape& shape) {
   std::unique_ptr<ConvPrimitive> made(new ConvPrimitive);
   // oneDNN throws an exception for a convolution that it does not support. The exception is caught
   // here, because none may leave this file.
   try {
-    made->Plan(kind, shape, has_bias);
+    made->Plan(form, shape);
   } catch (const dnnl::error&) {
     return nullptr;
   }
   return made;
 }
 
-void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
+void ConvPrimitive::Plan(const ConvForm& form, const ConvShape& shape) {
   const Descriptions all = Describe(shape);
   const auto image = [&all](const memory::dims& dims) {
     return memory::desc(dims, kFloat, all.image_tag);
   };
   const memory::desc weights(all.w, kFloat, all.weights_tag);
-  const auto forward = Forward(all, has_bias, engine_);
-  has_bias_ = has_bias;
-  if (kind == ConvKind::kForward) {
+  const auto forward = Forward(all, form, engine_);
+  has_bias_ = form.has_bias;
+  if (form.kind == ConvKind::kForward) {
     primitive_ = dnnl::convolution_forward(forward);
     first_ = {DNNL_ARG_SRC, image(all.x), forward.src_desc(), {}};
     second_ = {DNNL_ARG_WEIGHTS, weights, forward.weights_desc(), {}};
     result_ = {DNNL_ARG_DST, image(all.y), forward.dst_desc(), {}};
-    if (has_bias) bias_ = forward.bias_desc();
+    if (has_bias_) bias_ = forward.bias_desc();
     scratchpad_ = forward.scratchpad_desc();
-  } else if (kind == ConvKind::kInputGrad) {
-    const auto backward = Backward<dnnl::convolution_backward_data>(all, engine_, forward);
+  } else if (form.kind == ConvKind::kInputGrad) {
+    const auto backward = Backward<dnnl::convolution_backward_data>(all, form, engine_, forward);
     primitive_ = dnnl::convolution_backward_data(backward);
     first_ = {DNNL_ARG_DIFF_DST, image(all.y), backward.diff_dst_desc(), {}};
     second_ = {DNNL_ARG_WEIGHTS, weights, backward.weights_desc(), {}};
     result_ = {DNNL_ARG_DIFF_SRC, image(all.x), backward.diff_src_desc(), {}};
     scratchpad_ = backward.scratchpad_desc();
   } else {
-    const auto backward = Backward<dnnl::convolution_backward_weights>(all, engine_, forward);
+    const auto backward = Backward<dnnl::convolution_backward_weights>(all, form, engine_, forward);
     primitive_ = dnnl::convolution_backward_weights(backward);
     first_ = {DNNL_ARG_DIFF_DST, image(all.y), backward.diff_dst_desc(), {}};
     second_ = {DNNL_ARG_SRC, image(all.x), backward.src_desc(), {}};

@@ -3,12 +3,13 @@
 // A convolution over one to three axes, or a gradient of one, for fixed shapes on oneDNN. The
 // caller's tensors are plain [N,C,...]. Internally oneDNN uses the layouts in which it is fastest:
 // reordering tensors between layouts costs a tenth of the time, but halves the time of the
-// convolution itself (docs/PERFORMANCE.md).
+// convolution itself.
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "common/program/product_precision.h"
 #include "common/runtime/kernels/window_shape.h"
 #include "dnnl.hpp"
 
@@ -18,6 +19,13 @@ enum class ConvKind {
   kForward,     // the convolution: computes y from x, w and perhaps a bias
   kInputGrad,   // the gradient of x: computes dx from dy and w
   kWeightGrad,  // the gradient of w: computes dw from dy and x
+};
+
+// What a primitive is made for.
+struct ConvForm {
+  ConvKind kind = ConvKind::kForward;
+  ProductPrecision precision = ProductPrecision::kFloat32;
+  bool has_bias = false;
 };
 
 struct ConvOperands {
@@ -33,9 +41,9 @@ class ConvPrimitive {
  public:
   // Makes a primitive for the calling thread's number of OpenMP threads; every run of the primitive
   // must use the same number. Returns nullptr if oneDNN does not support the convolution. `shape`
-  // must have one to three axes after the channels and no extent of 0.
-  static std::unique_ptr<const ConvPrimitive> Make(ConvKind kind, const ConvShape& shape,
-                                                   bool has_bias);
+  // must have one to three axes after the channels and no extent of 0. With kBfloat16, reorders
+  // round the two factors, and the result stays float32.
+  static std::unique_ptr<const ConvPrimitive> Make(const ConvForm& form, const ConvShape& shape);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
   // Runs the convolution. `workspace` has workspace_bytes() bytes and is aligned to 64 bytes.
@@ -55,7 +63,7 @@ class ConvPrimitive {
   };
 
   ConvPrimitive() : engine_(dnnl::engine::kind::cpu, 0) {}
-  void Plan(ConvKind kind, const ConvShape& shape, bool has_bias);
+  void Plan(const ConvForm& form, const ConvShape& shape);
   void Place(Operand& operand, bool is_result);
   dnnl::memory Inside(const Operand& operand, const void* data, std::byte* workspace) const;
 

@@ -5,6 +5,7 @@
 #include "common/runtime/kernels/conv_transpose_shape.h"
 #include "common/runtime/kernels/cpu/conv_primitive.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/cpu/gemm.h"
 
 // Sets the calling thread's number of OpenMP threads. The function is declared here, because clang
 // has no omp.h without its own OpenMP.
@@ -156,7 +157,7 @@ void AddChannels(const Tensor& bias, const Shape& shape, float* out) {
 
 struct ConvSetup {
   ConvKind kind = ConvKind::kForward;
-  int threads = 1;
+  GemmSettings products;
   // The pool of workspaces that all kernels of a registry share.
   std::shared_ptr<OutputPool> workspaces;
 };
@@ -178,13 +179,17 @@ class ConvKernel : public Kernel {
     if (!call.ok() || !IsFast(*call)) return reference_->Run(context);
     // The number of OpenMP threads is a setting of each thread, and a strand moves between threads,
     // so every run sets the number.
-    omp_set_num_threads(setup_.threads);
+    omp_set_num_threads(setup_.products.threads);
     // Only oneDNN's forward convolution adds a bias.
     const bool fused = setup_.kind == ConvKind::kForward && call->bias.has_value();
     const Shapes key = {call->first.shape(), call->second.shape(), call->result,
                         call->bias.shape()};
     const auto primitive = primitives_.FindOr(key, [&] {
-      return ConvPrimitives::Entry(ConvPrimitive::Make(setup_.kind, call->shape, fused));
+      ConvForm form = {setup_.kind, setup_.products.precision, fused};
+      ConvPrimitives::Entry made = ConvPrimitive::Make(form, call->shape);
+      if (made != nullptr || form.precision == ProductPrecision::kFloat32) return made;
+      form.precision = ProductPrecision::kFloat32;
+      return ConvPrimitives::Entry(ConvPrimitive::Make(form, call->shape));
     });
     // If oneDNN cannot compute this convolution, the reference kernel computes it.
     if (primitive == nullptr) return reference_->Run(context);
@@ -216,11 +221,11 @@ void RegisterCpuConvolution(const CpuRegistration& registration, int threads) {
                                             ConvKind kind, Parameters (*parse)(AttributeReader&),
                                             Resolve<Parameters> resolve) {
     const KernelDefinition slow = registration.Reference(domain, op);
-    const ConvSetup setup = {kind, threads, workspaces};
-    const auto make = [setup, parse, resolve, make_slow = slow.make](
+    const auto make = [kind, threads, workspaces, parse, resolve, make_slow = slow.make](
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make_slow(node));
       AttributeReader reader(node);
+      const ConvSetup setup = {kind, {threads, PrecisionHere(node)}, workspaces};
       return std::make_unique<ConvKernel<Parameters>>(parse(reader), resolve, setup,
                                                       std::move(reference));
     };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/runtime/kernels/cpu/fast_kernel.h"
-#include "common/runtime/kernels/cpu/sgemm.h"
+#include "common/runtime/kernels/cpu/gemm.h"
 #include "common/runtime/kernels/einsum_shape.h"
 
 namespace cohort {
@@ -174,7 +174,8 @@ Products Swapped(Products products) {
 }
 
 // Computes the sums, which oneDNN writes in place unless they are scattered over the result.
-void Multiply(const Products& products, const float* a, const float* b, float* out, int threads) {
+void Multiply(const Products& products, const float* a, const float* b, float* out,
+              const GemmSettings& settings) {
   FactorMatrices matrices_a(products.m, products.k, kA);
   FactorMatrices matrices_b(products.k, products.n, kB);
   const MatrixPlan plan = PlanMatrix(products.m, products.n, kSum);
@@ -191,8 +192,8 @@ void Multiply(const Products& products, const float* a, const float* b, float* o
   for (size_t i = 0; i < offsets.size(); ++i) {
     const GemmResult place =
         scattered ? GemmResult{copy.data(), extents.n} : GemmResult{out + offsets[i], plan.stride};
-    Sgemm(extents, matrices_a.At(a + offsets_a[i]), matrices_b.At(b + offsets_b[i]), place, {},
-          threads);
+    Gemm(extents, matrices_a.At(a + offsets_a[i]), matrices_b.At(b + offsets_b[i]), place, {},
+         settings);
     if (!scattered) continue;
     const float* from = copy.data();
     for (const int64_t row : rows) {
@@ -202,7 +203,8 @@ void Multiply(const Products& products, const float* a, const float* b, float* o
 }
 
 // Computes a contraction that is a stack of products; returns false for any other.
-bool Contract(KernelContext& context, const Contraction& contraction, int threads) {
+bool Contract(KernelContext& context, const Contraction& contraction,
+              const GemmSettings& settings) {
   for (const Tensor& tensor : contraction.tensors) {
     if (!IsFloat32(tensor) || tensor.num_elements() == 0) return false;
   }
@@ -212,9 +214,9 @@ bool Contract(KernelContext& context, const Contraction& contraction, int thread
   const float* const a = contraction.tensors[kA].data<float>();
   const float* const b = contraction.tensors[kB].data<float>();
   if (PlanMatrix(products->m, products->n, kSum).transposed) {
-    Multiply(Swapped(*products), b, a, out, threads);
+    Multiply(Swapped(*products), b, a, out, settings);
   } else {
-    Multiply(*products, a, b, out, threads);
+    Multiply(*products, a, b, out, settings);
   }
   return true;
 }
@@ -225,23 +227,23 @@ class EinsumKernel : public Kernel {
   using Resolve = absl::StatusOr<Contraction> (*)(const KernelContext& context,
                                                   const EinsumParameters& parameters);
 
-  EinsumKernel(EinsumParameters parameters, Resolve resolve, int threads,
+  EinsumKernel(EinsumParameters parameters, Resolve resolve, const GemmSettings& settings,
                std::unique_ptr<Kernel> reference)
       : parameters_(std::move(parameters)),
         resolve_(resolve),
-        threads_(threads),
+        settings_(settings),
         reference_(std::move(reference)) {}
 
   absl::Status Run(KernelContext& context) const override {
     const absl::StatusOr<Contraction> contraction = resolve_(context, parameters_);
-    const bool done = contraction.ok() && Contract(context, *contraction, threads_);
+    const bool done = contraction.ok() && Contract(context, *contraction, settings_);
     return done ? absl::OkStatus() : reference_->Run(context);
   }
 
  private:
   const EinsumParameters parameters_;
   const Resolve resolve_;
-  const int threads_;
+  const GemmSettings settings_;
   const std::unique_ptr<Kernel> reference_;
 };
 
@@ -255,7 +257,8 @@ void RegisterCpuEinsum(const CpuRegistration& registration, int threads) {
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make_slow(node));
       AttributeReader reader(node);
-      return std::make_unique<EinsumKernel>(parse(reader), resolve, threads, std::move(reference));
+      return std::make_unique<EinsumKernel>(
+          parse(reader), resolve, GemmSettings{threads, PrecisionHere(node)}, std::move(reference));
     };
     registration.registry.Add(domain, op, {slow.signature, make});
   };

@@ -1,6 +1,6 @@
 #include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/cpu/gemm.h"
 #include "common/runtime/kernels/cpu/narrow_products.h"
-#include "common/runtime/kernels/cpu/sgemm.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/matmul_shape.h"
 #include "common/runtime/run/fusion.h"
@@ -23,16 +23,16 @@ struct Product {
 
 // Computes c = alpha op(a) op(b) + beta c, with beta 0 or 1.
 void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlags& flags,
-              int threads) {
+              const GemmSettings& settings) {
   const bool plain = product.alpha == 1 && product.beta == 0 && !flags.transpose_b;
   if (plain && shape.n > 0 && shape.n <= kNarrowMax && shape.m * shape.k >= kNarrowElementsMin) {
     const NarrowProduct narrow = {product.a, product.b, product.c, shape.m, shape.k, shape.n};
     return flags.transpose_a ? NarrowLoopOfTransposed(narrow) : NarrowLoop(narrow);
   }
-  Sgemm({shape.m, shape.n, shape.k},
-        {product.a, flags.transpose_a ? shape.m : shape.k, flags.transpose_a},
-        {product.b, flags.transpose_b ? shape.k : shape.n, flags.transpose_b}, {product.c, shape.n},
-        {product.alpha, product.beta}, threads);
+  Gemm({shape.m, shape.n, shape.k},
+       {product.a, flags.transpose_a ? shape.m : shape.k, flags.transpose_a},
+       {product.b, flags.transpose_b ? shape.k : shape.n, flags.transpose_b}, {product.c, shape.n},
+       {product.alpha, product.beta}, settings);
 }
 
 struct MatMulParameters {
@@ -44,8 +44,9 @@ struct MatMulParameters {
 // The kernel of MatMul, or of MatMul with a fused bias and Relu. Immutable; thread-safe.
 class MatMulKernel : public Kernel {
  public:
-  MatMulKernel(const MatMulParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
-      : parameters_(parameters), threads_(threads), reference_(std::move(reference)) {}
+  MatMulKernel(const MatMulParameters& parameters, const GemmSettings& settings,
+               std::unique_ptr<Kernel> reference)
+      : parameters_(parameters), settings_(settings), reference_(std::move(reference)) {}
 
   absl::Status Run(KernelContext& context) const override {
     const Tensor a = context.input(0);
@@ -83,7 +84,7 @@ class MatMulKernel : public Kernel {
     // tall matrix.
     if (b.shape().rank() <= 2 && a.shape().rank() > 2) {
       shape.m = shape.result.num_elements() / shape.n;
-      return Multiply({data_a, data_b, out, 1, 0}, shape, parameters_.flags, threads_);
+      return Multiply({data_a, data_b, out, 1, 0}, shape, parameters_.flags, settings_);
     }
     const BroadcastAxis run = shape.batches.back();
     ForEachRun(shape.batches, [&](int64_t first_a, int64_t first_b, int64_t first) {
@@ -91,13 +92,13 @@ class MatMulKernel : public Kernel {
         const Product product = {data_a + (first_a + i * run.stride_a) * shape.m * shape.k,
                                  data_b + (first_b + i * run.stride_b) * shape.k * shape.n,
                                  out + (first + i) * shape.m * shape.n, 1, 0};
-        Multiply(product, shape, parameters_.flags, threads_);
+        Multiply(product, shape, parameters_.flags, settings_);
       }
     });
   }
 
   const MatMulParameters parameters_;
-  const int threads_;
+  const GemmSettings settings_;
   // The reference kernel of MatMul; null for MatMulBias, which has float32 only.
   const std::unique_ptr<Kernel> reference_;
 };
@@ -105,8 +106,9 @@ class MatMulKernel : public Kernel {
 // The kernel of Gemm, computed by oneDNN. Immutable; thread-safe.
 class GemmKernel : public Kernel {
  public:
-  GemmKernel(const GemmParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
-      : parameters_(parameters), threads_(threads), reference_(std::move(reference)) {}
+  GemmKernel(const GemmParameters& parameters, const GemmSettings& settings,
+             std::unique_ptr<Kernel> reference)
+      : parameters_(parameters), settings_(settings), reference_(std::move(reference)) {}
 
   absl::Status Run(KernelContext& context) const override {
     const Tensor a = context.input(0);
@@ -126,13 +128,13 @@ class GemmKernel : public Kernel {
     }
     const float beta = c.has_value() && parameters_.beta != 0 ? 1.0f : 0.0f;
     Multiply({a.data<float>(), b.data<float>(), out, parameters_.alpha, beta}, *shape,
-             parameters_.flags, threads_);
+             parameters_.flags, settings_);
     return absl::OkStatus();
   }
 
  private:
   const GemmParameters parameters_;
-  const int threads_;
+  const GemmSettings settings_;
   const std::unique_ptr<Kernel> reference_;
 };
 
@@ -147,25 +149,28 @@ MatMulParameters ParseFused(AttributeReader& reader) {
 
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads) {
   using Result = absl::StatusOr<std::unique_ptr<Kernel>>;
+  const auto settings = [threads](const onnx::NodeProto& node) {
+    return GemmSettings{threads, PrecisionHere(node)};
+  };
   const KernelDefinition mat_mul = registration.Reference("", "MatMul");
-  const auto make_mat_mul = [threads, make = mat_mul.make](const onnx::NodeProto& node) -> Result {
+  const auto make_mat_mul = [settings, make = mat_mul.make](const onnx::NodeProto& node) -> Result {
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make(node));
-    return std::make_unique<MatMulKernel>(MatMulParameters{}, threads, std::move(reference));
+    return std::make_unique<MatMulKernel>(MatMulParameters{}, settings(node), std::move(reference));
   };
   registration.registry.Add("", "MatMul", {mat_mul.signature, make_mat_mul});
   const KernelDefinition gemm = registration.Reference("", "Gemm");
-  const auto make_gemm = [threads, make = gemm.make](const onnx::NodeProto& node) -> Result {
+  const auto make_gemm = [settings, make = gemm.make](const onnx::NodeProto& node) -> Result {
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make(node));
     AttributeReader reader(node);
-    return std::make_unique<GemmKernel>(ParseGemm(reader), threads, std::move(reference));
+    return std::make_unique<GemmKernel>(ParseGemm(reader), settings(node), std::move(reference));
   };
   registration.registry.Add("", "Gemm", {gemm.signature, make_gemm});
   // MatMulBias has no reference kernel: only FuseNodes makes such nodes, for float32.
-  const auto make_fused = [threads](const onnx::NodeProto& node) -> Result {
+  const auto make_fused = [settings](const onnx::NodeProto& node) -> Result {
     AttributeReader reader(node);
     const MatMulParameters parameters = ParseFused(reader);
     RETURN_IF_ERROR(reader.Finish());
-    return std::make_unique<MatMulKernel>(parameters, threads, nullptr);
+    return std::make_unique<MatMulKernel>(parameters, settings(node), nullptr);
   };
   registration.registry.Add(kRuntimeDomain, "MatMulBias",
                             {{3, 3, {{DType::kFloat32}}}, make_fused});

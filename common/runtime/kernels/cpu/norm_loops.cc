@@ -6,6 +6,8 @@
 namespace cohort {
 
 COHORT_SIMD RowMoments MomentsOf(const float* row, int64_t size) {
+  // The variance is computed from distances to the mean. The mean of the squares minus the square
+  // of the mean would lose digits where the mean is large beside the deviation.
   RowMoments moments;
   const auto count = static_cast<double>(size);
   moments.mean = SumLine(size, [row](int64_t i) { return row[i]; }) / count;
@@ -24,6 +26,7 @@ COHORT_SIMD void NormalizeRow(const RowNorm& norm, const float* bias, const floa
   const float mean = norm.mean;
   const float rate = norm.rate;
   const float* const scale = norm.scale;
+  // The loop without a bias is a loop of its own, so that neither loop has a branch inside.
   if (bias == nullptr) {
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) y[i] = (x[i] - mean) * rate * scale[i];
@@ -37,6 +40,8 @@ COHORT_SIMD void AddScaleGradients(const RowNorm& norm, const RowPair& row, int6
                                    const ScaleSums& sums) {
   const float mean = norm.mean;
   const float rate = norm.rate;
+  // The members are copied to locals: a store of a float may change a member of the
+  // structs, for all that the compiler knows, which keeps a loop from being vectorised.
   const float* const dy = row.dy;
   const float* const x = row.x;
   float* const scale = sums.scale;
@@ -55,6 +60,8 @@ COHORT_SIMD void NormalizeRowGradient(const RowNorm& norm, const RowPair& row, i
   const float* const scale = norm.scale;
   const float* const dy = row.dy;
   const float* const x = row.x;
+  // g = dy * scale is computed twice, for its mean and for that of g * z, because memory for a row
+  // of g would cost more than the product.
   const double sum = SumLine(size, [=](int64_t i) { return dy[i] * scale[i]; });
   const double product =
       SumLine(size, [=](int64_t i) { return dy[i] * scale[i] * ((x[i] - mean) * rate); });

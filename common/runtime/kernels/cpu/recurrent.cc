@@ -35,7 +35,7 @@ void SwapAxes(const float* in, int64_t a, int64_t b, int64_t size, float* out) {
 
 // What all runs of a kernel share.
 struct WalkSetup {
-  int threads = 1;
+  GemmSettings products;
   std::shared_ptr<OutputPool> scratch;  // that of all kernels of a registry
 };
 
@@ -84,7 +84,7 @@ class LayerRun {
             inputs_.b.has_value() ? inputs_.b.data<float>() + d * 2 * rows : nullptr,
             state(inputs_.initial_h),
             state(inputs_.initial_c),
-            setup_.threads,
+            setup_.products,
             *setup_.scratch};
   }
 
@@ -211,14 +211,15 @@ class RecurrentKernel : public Kernel {
 }  // namespace
 
 void RegisterCpuRecurrent(const CpuRegistration& registration, int threads) {
-  const WalkSetup setup = {threads, std::make_shared<OutputPool>()};
+  const auto scratch = std::make_shared<OutputPool>();
   const auto add = [&](const std::string& domain, const std::string& op,
                        RecurrentParameters (*parse)(AttributeReader&), RecurrentKernel::Fast fast) {
     const KernelDefinition slow = registration.Reference(domain, op);
-    const auto make = [parse, fast, setup, make_slow = slow.make](
+    const auto make = [parse, fast, threads, scratch, make_slow = slow.make](
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make_slow(node));
       AttributeReader reader(node);
+      const WalkSetup setup = {{threads, PrecisionHere(node)}, scratch};
       return std::make_unique<RecurrentKernel>(parse(reader), fast, setup, std::move(reference));
     };
     registration.registry.Add(domain, op, {slow.signature, make});

@@ -73,7 +73,7 @@ COHORT_INLINE void WithValue(const Gate& gate, const Body& body) {
     case GateFunction::kHardSigmoid:
       return body(HardSigmoidValue{alpha, beta});
     default:
-      COHORT_CHECK(false, "a gate without a loop");
+      COHORT_CHECK(false, "every activation of a gate has a loop");
   }
 }
 
@@ -93,7 +93,7 @@ COHORT_INLINE void WithSlope(const Gate& gate, const Body& body) {
     case GateFunction::kHardSigmoid:
       return body(HardSigmoidSlope{alpha});
     default:
-      COHORT_CHECK(false, "a gate without a loop");
+      COHORT_CHECK(false, "every activation of a gate has a loop");
   }
 }
 

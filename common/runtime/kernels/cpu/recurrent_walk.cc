@@ -6,7 +6,6 @@
 
 #include "common/runtime/kernels/cpu/image_loops.h"
 #include "common/runtime/kernels/cpu/recurrent_loops.h"
-#include "common/runtime/kernels/cpu/sgemm.h"
 
 namespace cohort {
 
@@ -84,8 +83,8 @@ class ForwardWalk : public Walk {
     // One r as oneDNN wants it for all steps.
     TurnLoop({layer_.r, size_, turned_.data(), gates_, size_, gates_});
     // The input's part of the gates of all steps.
-    Sgemm({layer_.rows(), gates_, shape_.inputs}, {layer_.x.data, layer_.x.stride},
-          {layer_.w, shape_.inputs, true}, {out_.saved, layer_.pitch()}, {}, layer_.threads);
+    Gemm({layer_.rows(), gates_, shape_.inputs}, {layer_.x.data, layer_.x.stride},
+         {layer_.w, shape_.inputs, true}, {out_.saved, layer_.pitch()}, {}, layer_.products);
     for (int64_t number = 0; number < shape_.steps; ++number) RunStep(number);
     const int64_t last = layer_.Step(shape_.steps - 1);
     for (int64_t n = 0; n < shape_.batch; ++n) {
@@ -109,8 +108,8 @@ class ForwardWalk : public Walk {
     const RowsOf c = CellsBefore(out_.saved, number);
     const MutableRows gates = {SavedRows(out_.saved, t, 0), layer_.pitch()};
     if (h.data != nullptr) {
-      Sgemm({shape_.batch, PlainRows(), size_}, {h.data, h.stride}, {turned_.data(), gates_},
-            {gates.data, gates.stride}, {1, 1}, layer_.threads);
+      Gemm({shape_.batch, PlainRows(), size_}, {h.data, h.stride}, {turned_.data(), gates_},
+           {gates.data, gates.stride}, {1, 1}, layer_.products);
     }
     if (gru()) {
       RunGru(t, h, gates);
@@ -140,8 +139,8 @@ class ForwardWalk : public Walk {
       for (int64_t n = 0; n < shape_.batch; ++n) {
         MultiplyRow(gates.Row(n) + size_, h.Row(n), {reset.Row(n), size_});
       }
-      Sgemm({shape_.batch, size_, size_}, {reset.data, reset.stride}, TurnedResetWeights(),
-            {gates.data + 2 * size_, gates.stride}, {1, 1}, layer_.threads);
+      Gemm({shape_.batch, size_, size_}, {reset.data, reset.stride}, TurnedResetWeights(),
+           {gates.data + 2 * size_, gates.stride}, {1, 1}, layer_.products);
     }
     for (int64_t n = 0; n < shape_.batch; ++n) {
       float* const row = gates.Row(n);
@@ -158,8 +157,8 @@ class ForwardWalk : public Walk {
       CopyRow(bias, size_, term.Row(n));
     }
     if (h.data != nullptr) {
-      Sgemm({shape_.batch, size_, size_}, {h.data, h.stride}, TurnedResetWeights(),
-            {term.data, term.stride}, {1, 1}, layer_.threads);
+      Gemm({shape_.batch, size_, size_}, {h.data, h.stride}, TurnedResetWeights(),
+           {term.data, term.stride}, {1, 1}, layer_.products);
     }
     for (int64_t n = 0; n < shape_.batch; ++n) {
       float* const row = gates.Row(n);
@@ -218,12 +217,12 @@ class BackwardWalk : public Walk {
     }
     const GemmFactor dz = {dz_.data(), gates_};
     if (out_.x != nullptr) {
-      Sgemm({layer_.rows(), shape_.inputs, gates_}, dz, {layer_.w, shape_.inputs},
-            {out_.x, shape_.inputs}, {1, out_.first ? 0.0f : 1.0f}, layer_.threads);
+      Gemm({layer_.rows(), shape_.inputs, gates_}, dz, {layer_.w, shape_.inputs},
+           {out_.x, shape_.inputs}, {1, out_.first ? 0.0f : 1.0f}, layer_.products);
     }
     if (out_.w != nullptr) {
-      Sgemm({gates_, shape_.inputs, layer_.rows()}, {dz.data, dz.stride, true},
-            {layer_.x.data, layer_.x.stride}, {out_.w, shape_.inputs}, {}, layer_.threads);
+      Gemm({gates_, shape_.inputs, layer_.rows()}, {dz.data, dz.stride, true},
+           {layer_.x.data, layer_.x.stride}, {out_.w, shape_.inputs}, {}, layer_.products);
     }
     if (out_.r != nullptr) SetRecurrentWeights();
     if (out_.b != nullptr) SetBias();
@@ -264,11 +263,11 @@ class BackwardWalk : public Walk {
     // The gradients of the initial states are those of the state before the first step.
     if (number == 0 && out_.h == nullptr) return;
     const float* const dz = dz_.data() + t * shape_.batch * gates_;
-    Sgemm({shape_.batch, size_, PlainRows()}, {dz, gates_}, {layer_.r, size_}, {dh_.data(), size_},
-          {1, 1}, layer_.threads);
+    Gemm({shape_.batch, size_, PlainRows()}, {dz, gates_}, {layer_.r, size_}, {dh_.data(), size_},
+         {1, 1}, layer_.products);
     if (gru() && linear()) {
-      Sgemm({shape_.batch, size_, size_}, {dterm_.data() + t * shape_.batch * size_, size_},
-            {ResetWeights(), size_}, {dh_.data(), size_}, {1, 1}, layer_.threads);
+      Gemm({shape_.batch, size_, size_}, {dterm_.data() + t * shape_.batch * size_, size_},
+           {ResetWeights(), size_}, {dh_.data(), size_}, {1, 1}, layer_.products);
     }
   }
 
@@ -314,8 +313,8 @@ class BackwardWalk : public Walk {
   void GoThroughReset(int64_t t, const RowsOf& h) {
     const int64_t first = t * shape_.batch;
     float* const dreset = dterm_.data() + first * size_;
-    Sgemm({shape_.batch, size_, size_}, {dz_.data() + first * gates_ + 2 * size_, gates_},
-          {ResetWeights(), size_}, {dreset, size_}, {}, layer_.threads);
+    Gemm({shape_.batch, size_, size_}, {dz_.data() + first * gates_ + 2 * size_, gates_},
+         {ResetWeights(), size_}, {dreset, size_}, {}, layer_.products);
     for (int64_t n = 0; n < shape_.batch; ++n) {
       if (!layer_.mask.Counts(t, n)) continue;
       const float* const r = SavedRows(saved_, t, size_) + n * layer_.pitch();
@@ -337,10 +336,10 @@ class BackwardWalk : public Walk {
     const int64_t from = layer_.reverses && shape_.steps > 1 ? 1 : 0;
     const float* const states = SavedRows(saved_, from, shape_.HPart());
     const GemmFactor later = {dz.data + (layer_.reverses ? 0 : batch) * dz.stride, dz.stride, true};
-    Sgemm({count, size_, rest}, later, {states, layer_.pitch()}, {out, size_}, {}, layer_.threads);
+    Gemm({count, size_, rest}, later, {states, layer_.pitch()}, {out, size_}, {}, layer_.products);
     if (layer_.initial_h.data == nullptr) return;
-    Sgemm({count, size_, batch}, {dz.data + first * dz.stride, dz.stride, true},
-          {layer_.initial_h.data, layer_.initial_h.stride}, {out, size_}, {1, 1}, layer_.threads);
+    Gemm({count, size_, batch}, {dz.data + first * dz.stride, dz.stride, true},
+         {layer_.initial_h.data, layer_.initial_h.stride}, {out, size_}, {1, 1}, layer_.products);
   }
 
   void SetRecurrentWeights() {
@@ -348,8 +347,8 @@ class BackwardWalk : public Walk {
     if (!gru()) return;
     float* const out = out_.r + 2 * size_ * size_;
     if (linear()) return SetStateProduct({dterm_.data(), size_}, size_, out);
-    Sgemm({size_, size_, layer_.rows()}, {dz_.data() + 2 * size_, gates_, true},
-          {reset_.data(), size_}, {out, size_}, {}, layer_.threads);
+    Gemm({size_, size_, layer_.rows()}, {dz_.data() + 2 * size_, gates_, true},
+         {reset_.data(), size_}, {out, size_}, {}, layer_.products);
   }
 
   // Writes the sum of the rows of a matrix with `columns` columns.

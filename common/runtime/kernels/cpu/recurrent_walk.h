@@ -10,6 +10,7 @@
 
 #include "common/runtime/kernel/output_pool.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
+#include "common/runtime/kernels/cpu/gemm.h"
 #include "common/runtime/kernels/recurrent_shape.h"
 
 namespace cohort {
@@ -58,7 +59,7 @@ struct DirectionLayer {
   const float* b;    // null: zeros
   RowsOf initial_h;  // [batch]
   RowsOf initial_c;
-  int threads;
+  GemmSettings products;
   OutputPool& scratch;
 
   int64_t rows() const { return shape.steps * shape.batch; }

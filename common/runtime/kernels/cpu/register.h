@@ -1,5 +1,7 @@
 #pragma once
 
+// The kernels of the processor. The folder has one file for each family of operators.
+
 #include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {

@@ -20,7 +20,7 @@ struct Statistics {
   Tensor variances;
 };
 
-Statistics OfBatch(KernelContext& context, const BatchNormShape& shape, const Tensor& x) {
+Statistics BatchStatistics(KernelContext& context, const BatchNormShape& shape, const Tensor& x) {
   Statistics made = {NewNumbers(context, shape), NewNumbers(context, shape)};
   context.stream().Launch(&CudaLaunches::batch_norm, &BatchNormLaunches::batch_statistics,
                           {ViewOf(shape), OnDevice<float>(x), OnDevice<double>(made.means),
@@ -55,8 +55,8 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   const Tensor mean = context.input(3);
   const Tensor variance = context.input(4);
   ASSIGN_OR_RETURN(const BatchNormShape shape, ResolveBatchNorm(context));
-  const Statistics used =
-      parameters.training ? OfBatch(context, shape, x) : Given(context, shape, mean, variance);
+  const Statistics used = parameters.training ? BatchStatistics(context, shape, x)
+                                              : Given(context, shape, mean, variance);
   PutRunning(context, 1, parameters.momentum, mean, used.means);
   PutRunning(context, 2, parameters.momentum, variance, used.variances);
   if (!context.output_wanted(0)) return absl::OkStatus();
@@ -83,7 +83,7 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
   const Tensor scale = context.input(2);
   ASSIGN_OR_RETURN(const BatchNormShape shape, ResolveBatchNormGrad(context, parameters));
   const Statistics used = parameters.training
-                              ? OfBatch(context, shape, x)
+                              ? BatchStatistics(context, shape, x)
                               : Given(context, shape, context.input(3), context.input(4));
   Tensor sums = NewNumbers(context, shape);
   Tensor products = NewNumbers(context, shape);

@@ -166,7 +166,7 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
 
 // Restricts a kernel to inputs of rank 4, which are images of two axes. All other images stay on
 // the processor.
-KernelDefinition OfPlanes(KernelDefinition definition) {
+KernelDefinition ForImages(KernelDefinition definition) {
   definition.rank = 4;
   return definition;
 }
@@ -174,15 +174,15 @@ KernelDefinition OfPlanes(KernelDefinition definition) {
 }  // namespace
 
 void RegisterCudaConvolution(KernelRegistry& registry) {
-  registry.Add("", "Conv", OfPlanes(DeviceKernel({2, 3, {kFloat32}}, {}, ParseConv, RunConv)));
+  registry.Add("", "Conv", ForImages(DeviceKernel({2, 3, {kFloat32}}, {}, ParseConv, RunConv)));
   // The last input of a gradient kernel is read only for its shape.
   const std::vector<InputPlace> places = {InputPlace::kDevice, InputPlace::kDevice,
                                           InputPlace::kEither};
   const Signature signature = {3, 3, {kFloat32, kFloat32, kAnyType}};
   registry.Add("cohort", "ConvInputGrad",
-               OfPlanes(DeviceKernel(signature, places, ParseConv, RunConvInputGrad)));
+               ForImages(DeviceKernel(signature, places, ParseConv, RunConvInputGrad)));
   registry.Add("cohort", "ConvWeightGrad",
-               OfPlanes(DeviceKernel(signature, places, ParseConv, RunConvWeightGrad)));
+               ForImages(DeviceKernel(signature, places, ParseConv, RunConvWeightGrad)));
 }
 
 }  // namespace cohort

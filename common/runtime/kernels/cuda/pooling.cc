@@ -13,7 +13,7 @@ Slide SlideOf(const PoolShape& shape) {
   slide.inputs = shape.window.inputs;
   slide.outputs = shape.window.outputs;
   const size_t count = shape.window.axes.size();
-  COHORT_CHECK(count <= kSlideAxes, "the factory has looked");
+  COHORT_CHECK(count <= kSlideAxes, "the kernel was made for at most kSlideAxes axes");
   // A plane with fewer than kSlideAxes axes gets leading axes of extent 1.
   std::copy(shape.window.axes.begin(), shape.window.axes.end(), slide.axes + kSlideAxes - count);
   return slide;
@@ -95,7 +95,7 @@ absl::Status RunGlobalAveragePool(KernelContext& context) {
 
 // Restricts a pooling kernel to windows of at most kSlideAxes axes. Nodes with other windows stay
 // on the processor.
-KernelDefinition OfFewAxes(KernelDefinition definition) {
+KernelDefinition WithWindowLimit(KernelDefinition definition) {
   definition.make = [make = definition.make](
                         const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     AttributeReader reader(node);
@@ -114,15 +114,16 @@ KernelDefinition OfFewAxes(KernelDefinition definition) {
 
 void RegisterCudaPooling(KernelRegistry& registry) {
   registry.Add("", "MaxPool",
-               OfFewAxes(DeviceKernel({1, 1, {kFloat32}, 2}, {}, ParseMaxPool, RunMaxPool)));
+               WithWindowLimit(DeviceKernel({1, 1, {kFloat32}, 2}, {}, ParseMaxPool, RunMaxPool)));
   registry.Add("cohort", "MaxPoolGrad",
-               OfFewAxes(DeviceKernel({2, 2, {kFloat32}}, {}, ParseMaxPool, RunMaxPoolGrad)));
-  registry.Add("", "AveragePool",
-               OfFewAxes(DeviceKernel({1, 1, {kFloat32}}, {}, ParseAveragePool, RunAveragePool)));
+               WithWindowLimit(DeviceKernel({2, 2, {kFloat32}}, {}, ParseMaxPool, RunMaxPoolGrad)));
+  registry.Add(
+      "", "AveragePool",
+      WithWindowLimit(DeviceKernel({1, 1, {kFloat32}}, {}, ParseAveragePool, RunAveragePool)));
   registry.Add("cohort", "AveragePoolGrad",
-               OfFewAxes(DeviceKernel({2, 2, {kFloat32, kAnyType}},
-                                      {InputPlace::kDevice, InputPlace::kEither}, ParseAveragePool,
-                                      RunAveragePoolGrad)));
+               WithWindowLimit(DeviceKernel({2, 2, {kFloat32, kAnyType}},
+                                            {InputPlace::kDevice, InputPlace::kEither},
+                                            ParseAveragePool, RunAveragePoolGrad)));
   registry.Add("", "GlobalAveragePool", DeviceKernel({1, 1, {kFloat32}}, {}, RunGlobalAveragePool));
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+// The kernels of a CUDA device. Each checks its inputs and posts launches to the device's stream.
+
 #include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {

@@ -25,7 +25,7 @@ void ForEachOf(const BatchNormShape& shape, int64_t channel, Visit&& visit) {
 // Computes mean and variance in two passes, because the variance loses fewer digits if it is
 // computed from differences to the mean.
 template <typename T>
-Statistics OfBatch(const T* x, const BatchNormShape& shape, int64_t channel) {
+Statistics BatchStatistics(const T* x, const BatchNormShape& shape, int64_t channel) {
   const auto count = static_cast<double>(shape.count);
   Statistics statistics;
   ForEachOf(shape, channel, [&](int64_t i) { statistics.mean += static_cast<double>(x[i]); });
@@ -72,7 +72,8 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
     const double kept = parameters.momentum;
     for (int64_t c = 0; c < shape.channels; ++c) {
       const Statistics given = Given<T>(mean, variance, c);
-      const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c) : given;
+      const Statistics used =
+          parameters.training ? BatchStatistics<T>(x.data<T>(), shape, c) : given;
       // Outside training mode the statistics in use are the given ones, so running mean and
       // variance keep their values.
       Put(running_mean, c, given.mean * kept + used.mean * (1 - kept));
@@ -103,7 +104,7 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
     T* dscale = OutputLike<T>(context, 1, scale);
     T* dbias = OutputLike<T>(context, 2, scale);
     for (int64_t c = 0; c < shape.channels; ++c) {
-      const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c)
+      const Statistics used = parameters.training ? BatchStatistics<T>(x.data<T>(), shape, c)
                                                   : Given<T>(context.input(3), context.input(4), c);
       const double rate = 1 / std::sqrt(used.variance + static_cast<double>(parameters.epsilon));
       double sum = 0;

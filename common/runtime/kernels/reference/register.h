@@ -1,5 +1,7 @@
 #pragma once
 
+// The reference kernels, one for every operator that Cohort knows.
+
 #include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {

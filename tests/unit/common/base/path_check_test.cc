@@ -38,11 +38,14 @@ class PathCheck : public testing::Test {
   const std::string fifo = In("fifo");
 };
 
-TEST_F(PathCheck, OnlyAShellExpandsATilde) {
-  EXPECT_THAT(std::string(CheckExpanded("~/x").message()), HasSubstr("'~/x' begins with ~"));
-  EXPECT_FALSE(CheckExpanded("~").ok());
-  for (const char* path : {"", "/x", "x~", "~x", "./~/x"}) {
-    EXPECT_TRUE(CheckExpanded(path).ok()) << path;
+TEST_F(PathCheck, TildesAndUrlsAreNoPaths) {
+  EXPECT_THAT(std::string(CheckLocalPath("~/x").message()), HasSubstr("'~/x' begins with ~"));
+  EXPECT_FALSE(CheckLocalPath("~").ok());
+  for (const char* url : {"s3://bucket/x", "gs://bucket", "file:///x", "hdfs://name:9000/x"}) {
+    EXPECT_THAT(std::string(CheckLocalPath(url).message()), HasSubstr("is a URL")) << url;
+  }
+  for (const char* path : {"", "/x", "x~", "~x", "./~/x", "a:b", "/x://y", "://x"}) {
+    EXPECT_TRUE(CheckLocalPath(path).ok()) << path;
   }
 }
 

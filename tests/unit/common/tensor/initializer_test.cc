@@ -34,6 +34,25 @@ TEST(Initializer, AnyShardingGivesTheSameValues) {
   }
 }
 
+TEST(Initializer, ForgetGatesBeginAtOneInEachSlice) {
+  for (const char* op : {"constant", "random_normal"}) {
+    const Tensor others = Whole(Spec(op, 0.5, 2.0), Shape{12});
+    const InitializerSpec spec = Spec(std::string(kUnitForget) + op, 0.5, 2.0);
+    for (const RowRange& rows : {RowRange{0, 12}, RowRange{4, 3}, RowRange{5, 6}, RowRange{7, 0}}) {
+      const Tensor part = *InitialRows(spec, "dense/kernel", DType::kFloat32, Shape{12}, rows);
+      for (int64_t i = 0; i < rows.count; ++i) {
+        const int64_t place = rows.begin + i;
+        const bool is_forget_gate = place >= 3 && place < 6;
+        EXPECT_EQ(part.data<float>()[i], is_forget_gate ? 1 : others.data<float>()[place]) << place;
+      }
+    }
+  }
+  for (const char* op : {"orthogonal", "unit_forget:ones", "rows"}) {
+    const InitializerSpec spec = Spec(std::string(kUnitForget) + op, 1, 4);
+    EXPECT_FALSE(CheckInitializer(spec, DType::kFloat32).ok()) << op;
+  }
+}
+
 TEST(Initializer, SeedAndNameChangeTheValues) {
   InitializerSpec spec = Spec("random_normal", 0, 1);
   const Tensor base = Whole(spec, Shape{8});

@@ -125,9 +125,9 @@ TEST(Tensor, AnEmptyTensorIsAValue) {
 TEST(TensorDeathTest, ProgrammerErrorsStopTheProgram) {
   const Tensor tensor = Tensor::FromVector<float>({1, 2}, Shape{2});
   EXPECT_DEATH(tensor.data<int32_t>(), "wrong element type");
-  EXPECT_DEATH(tensor.Rows(1, 2), "rows inside the tensor");
+  EXPECT_DEATH(tensor.Rows(1, 2), "the rows lie inside the tensor");
   EXPECT_DEATH(tensor.Reshaped(Shape{3}), "keeps the number of elements");
-  EXPECT_DEATH(Tensor::FromVector<float>({1}, Shape{2}), "wrong count");
+  EXPECT_DEATH(Tensor::FromVector<float>({1}, Shape{2}), "as many values as elements");
   EXPECT_DEATH(Tensor(DType::kFloat32, Shape{2}, Buffer::Allocate(8), 4), "inside its buffer");
 }
 

@@ -55,8 +55,10 @@ class JobPaths : public testing::Test {
   std::string Parse(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--job", directory / "job.json"});
     const Environment environment = [this](const std::string& name) {
-      const std::map<std::string, std::string> values = {
-          {"COHORT_DATA_DIR", data_directory}, {"TF_CONFIG", tf_config}, {"TMPDIR", temporary}};
+      const std::map<std::string, std::string> values = {{"COHORT_DATA_DIR", data_directory},
+                                                         {"HOME", directory / "home"},
+                                                         {"TF_CONFIG", tf_config},
+                                                         {"TMPDIR", temporary}};
       const auto value = values.find(name);
       const bool is_set = value != values.end() && !value->second.empty();
       return is_set ? std::optional<std::string>(value->second) : std::nullopt;
@@ -101,6 +103,20 @@ TEST_F(JobPaths, EachExportIsAFileOfItsOwn) {
   ASSERT_EQ(mkdir((directory / "m.safetensors").c_str(), 0700), 0);
   EXPECT_THAT(Check({absl::StrCat("export.safetensors=", directory / "m.safetensors")}),
               AllOf(HasSubstr("job.json: export.safetensors: "), HasSubstr("; name a path")));
+}
+
+// A prefix of files has a name.
+TEST_F(JobPaths, ACheckpointIsNoDirectory) {
+  EXPECT_THAT(Check({absl::StrCat("export.tf_checkpoint=", directory / "new/")}),
+              AllOf(HasSubstr("export.tf_checkpoint: "), HasSubstr("ends in a slash"),
+                    HasSubstr("new/model'")));
+}
+
+TEST_F(JobPaths, AUrlIsNoPath) {
+  for (const char* key : {"checkpoint.directory", "recovery.directory", "export.onnx"}) {
+    EXPECT_THAT(Check({absl::StrCat(key, "=s3://bucket/x")}),
+                AllOf(HasSubstr(key), HasSubstr("'s3://bucket/x' is a URL")));
+  }
 }
 
 TEST_F(JobPaths, AnExportIsAFile) {

@@ -57,7 +57,7 @@ d\x1b[2J\x0a  bool     [0]          0
   EXPECT_EQ(missing.code, kExitBadConfig);
   EXPECT_THAT(missing.error, HasSubstr("none"));
   ASSERT_TRUE(WriteFileAtomically(files, "text", "hello").ok());
-  EXPECT_THAT(Run({"show", "text"}).error, HasSubstr("holds no weights in a format that is read"));
+  EXPECT_THAT(Run({"show", "text"}).error, HasSubstr("unknown format of weights"));
 }
 
 TEST_F(CheckpointCommands, DiffOfEqualFilesIsZero) {

@@ -44,6 +44,7 @@ const std::vector<FileWords>& Files() {
       {"losses/read_loss.cc", {"loss"}},
       {"metrics/read_metrics.cc", {"metric"}},
       {"layers/initializer.cc", {"of an initializer"}},
+      {"layers/layer_reader.cc", {"Cropping1D"}},
       {"layers/classes/attention.cc", {"ttention"}},
       {"layers/classes/convolution.cc", {"Conv"}},
       {"layers/classes/core.cc", {"of a Dense", "InputLayer"}},

@@ -69,6 +69,21 @@ TEST(OldKerasForms, AShapeMayBeGivenTwiceIfItIsTheSame) {
               HasSubstr("only the first layer may give the shape"));
 }
 
+TEST(OldKerasForms, AShapeHasANameInEachVersion) {
+  const auto with = [](const json& shape) {
+    return Parse(Sequential(json::array({Layer("Dense", With(kDense, shape))})));
+  };
+  const auto by_input_shape = with({{"input_shape", {7}}});
+  ASSERT_TRUE(by_input_shape.ok()) << by_input_shape.status();
+  EXPECT_EQ(by_input_shape->model.layers[0].input()->shape, std::vector<int64_t>{7});
+  for (const json& shape : {json{{"shape", {7}}}, json{{"batch_shape", {nullptr, 7}}},
+                            json{{"batch_input_shape", {nullptr, 7}}}, json{{"input_dim", 7}}}) {
+    const auto job = with(shape);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->model, by_input_shape->model) << shape;
+  }
+}
+
 TEST(OldKerasForms, ATableMayGiveTheShapeOfItsIds) {
   const auto job = Parse(Sequential(json::array(
       {Layer("Embedding",
@@ -296,7 +311,14 @@ TEST(KeysThatAreNotNeutral, AreRefused) {
               HasSubstr("fn: is \"mine\""));
   EXPECT_TRUE(Parse(model(dense), Layer("Adam", {{"is_legacy_optimizer", true}})).ok());
   EXPECT_THAT(ErrorOf(Parse(model(Layer("Flatten", {{"dtype", "float16"}})))),
-              HasSubstr("not 'float32'"));
+              HasSubstr("policies 'float32', 'mixed_bfloat16'"));
+  const auto recurrent = [&](const json& dtype) {
+    const json cell = Layer("LSTMCell", {{"units", 2}, {"dtype", dtype}});
+    return Parse(model(Layer("RNN", {{"cell", cell}, {"input_shape", {4, 3}}})));
+  };
+  EXPECT_TRUE(recurrent("float32").ok()) << recurrent("float32").status();
+  EXPECT_THAT(ErrorOf(recurrent("float64")),
+              AllOf(HasSubstr("cell.config.dtype"), HasSubstr("policies 'float32'")));
   json own = dense;
   own["module"] = "my.layers";
   EXPECT_THAT(ErrorOf(Parse(model(own))),

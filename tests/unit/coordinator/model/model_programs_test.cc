@@ -87,6 +87,40 @@ TEST(ModelPrograms, TheMnistModelHasKerasVariablesInOrder) {
   EXPECT_EQ(programs.variables[1].initializer.op(), "zeros");
 }
 
+// Images are in Keras's order where the model begins, and in ONNX's between layers: a merge of
+// images turns none. The other transpositions are those of the two kernels.
+TEST(ModelPrograms, MergedImagesStayInTheOrderOfConvolutions) {
+  const auto node = [](const std::string& class_name, const std::string& name, json config,
+                       const std::vector<std::string>& inputs) {
+    json tensors = json::array();
+    for (const std::string& input : inputs) tensors.push_back({input, 0, 0, json::object()});
+    config["name"] = name;
+    json layer = Layer(class_name, config);
+    layer["name"] = name;
+    layer["inbound_nodes"] = inputs.empty() ? json::array() : json::array({tensors});
+    return layer;
+  };
+  const json convolution = {{"filters", 3}, {"kernel_size", 3}, {"padding", "same"}};
+  const json model = {
+      {"class_name", "Functional"},
+      {"config",
+       {{"name", "residual"},
+        {"layers", json::array({node("InputLayer", "x", {{"batch_shape", {nullptr, 8, 8, 3}}}, {}),
+                                node("Conv2D", "a", convolution, {"x"}),
+                                node("Conv2D", "b", convolution, {"a"}),
+                                node("Add", "sum", json::object(), {"a", "b"}),
+                                node("Concatenate", "both", json::object(), {"sum", "a"}),
+                                node("GlobalAveragePooling2D", "mean", json::object(), {"both"}),
+                                node("Dense", "y", {{"units", 2}}, {"mean"})})},
+        {"input_layers", json::array({json::array({"x", 0, 0})})},
+        {"output_layers", json::array({json::array({"y", 0, 0})})}}}};
+  const auto programs = Build(
+      model, Batch(Component(DType::kFloat32, {-1, 8, 8, 3}), Component(DType::kFloat32, {-1, 2})),
+      "mean_squared_error", json::array());
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(Operators(programs->predict).count("Transpose"), 3u);
+}
+
 TEST(ModelPrograms, BindingsComeInTheDocumentedOrder) {
   const ModelPrograms programs =
       *Build(Sequential(json::array({Layer("Dense", {{"units", 10}})})), MnistBatch());
@@ -225,6 +259,25 @@ TEST(ModelPrograms, SomeVariablesHaveRulesOfTheirOwn) {
     EXPECT_EQ(ParameterOf(muon[name], "weight_decay"), 0.25);
     EXPECT_TRUE(DescribeUpdateRule(muon[name]).ok());
   }
+}
+
+// As Keras does, Muon knows an embedding by its name.
+TEST(ModelPrograms, MuonLeavesEmbeddingsToAdamWUnlessItIsToldNotTo) {
+  json model = MnistModel();
+  model["config"]["layers"].back()["config"]["name"] = "my_Embedding";
+  const auto op = [&](const json& config) {
+    const ModelPrograms programs = *Build(model, MnistBatch(), "categorical_crossentropy",
+                                          json::array(), Layer("Muon", config));
+    std::string found = "none";
+    for (const VariableSpec& variable : programs.variables) {
+      if (variable.name != "my_Embedding/kernel") continue;
+      found = variable.rule.value_or(programs.update_rule).op();
+    }
+    return found;
+  };
+  EXPECT_EQ(op(json::object()), "adam");
+  EXPECT_EQ(op({{"exclude_embeddings", true}}), "adam");
+  EXPECT_EQ(op({{"exclude_embeddings", false}}), "muon");
 }
 
 absl::StatusOr<ModelPrograms> WithConstraint(const json& constraint) {

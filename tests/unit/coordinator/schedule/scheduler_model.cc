@@ -90,7 +90,7 @@ void SchedulerModel::Pause() {
   paused_ = true;
   while (!in_flight_.empty()) PutBack(in_flight_.begin()->first);
   RetireLanes();
-  lanes_.clear();
+  workers_.clear();
   Settle();
 }
 
@@ -100,15 +100,15 @@ void SchedulerModel::Resume() {
 }
 
 void SchedulerModel::Ready(int worker, uint64_t incarnation) {
-  LaneState& lane = lanes_[worker];
-  if (!lane.leaving.empty()) return;
-  lane = {true, incarnation, ++last_session_, {}};
+  WorkerState& state = workers_[worker];
+  if (!state.leaving.empty()) return;
+  state = {true, incarnation, ++last_session_, {}};
   Settle();
 }
 
 std::set<uint64_t> SchedulerModel::Lost(int worker) {
   std::set<uint64_t> sessions;
-  if (lanes_.count(worker) > 0) lanes_[worker].ready = false;
+  if (workers_.count(worker) > 0) workers_[worker].ready = false;
   for (const auto& [id, run] : in_flight_) {
     const bool is_new = run.worker == worker && fencing_sessions_.insert(run.session).second;
     if (is_new) sessions.insert(run.session);
@@ -117,8 +117,8 @@ std::set<uint64_t> SchedulerModel::Lost(int worker) {
 }
 
 void SchedulerModel::Remove(int worker, int call) {
-  lanes_[worker].ready = false;
-  lanes_[worker].leaving.push_back(call);
+  workers_[worker].ready = false;
+  workers_[worker].leaving.push_back(call);
   Settle();
 }
 
@@ -129,7 +129,7 @@ void SchedulerModel::SessionsFenced(const std::set<uint64_t>& sessions) {
     if (sessions.count(run.session) == 0) continue;
     PutBack(id);
     needs_fence_ = true;
-    if (lanes_[run.worker].session == run.session) lanes_[run.worker].ready = false;
+    if (workers_[run.worker].session == run.session) workers_[run.worker].ready = false;
   }
   Settle();
 }
@@ -150,8 +150,8 @@ std::set<uint64_t> SchedulerModel::Answered(const ModelRun& run, ModelAnswer ans
   const int ticket = ticket_of_[run.id];
   ClosureState& closure = closures_[ticket];
   if (answer == ModelAnswer::kBroken) {
-    LaneState& lane = lanes_[run.worker];
-    if (lane.session == run.session) lane.ready = false;
+    WorkerState& state = workers_[run.worker];
+    if (state.session == run.session) state.ready = false;
     const bool is_new = fencing_sessions_.insert(run.session).second;
     Settle();
     return is_new ? std::set<uint64_t>{run.session} : std::set<uint64_t>();
@@ -175,9 +175,9 @@ std::string SchedulerModel::Refusal(const ModelRun& run) const {
   if (queued_.count(run.id) == 0) return "it is not queued";
   if (*queued_.begin() < run.id) return absl::StrCat(*queued_.begin(), " is older");
   if (paused_ || Stops()) return "an error, or a pause, stops the queue";
-  const auto lane = lanes_.find(run.worker);
-  if (lane == lanes_.end() || !lane->second.ready) return "the worker takes nothing";
-  if (lane->second.session != run.session) return "the session is not the lane's";
+  const auto state = workers_.find(run.worker);
+  if (state == workers_.end() || !state->second.ready) return "the worker takes nothing";
+  if (state->second.session != run.session) return "the session is not the worker's";
   if (InFlightOn(run.worker) >= slots_) return "the worker has no free slot";
   if (IsTooFarAhead(run.id)) return "it is too far ahead";
   const uint32_t attempt = closures_[ticket_of_.at(run.id)].attempts + 1;
@@ -211,8 +211,8 @@ std::string SchedulerModel::Problem() const {
                         run.attempt, ", but ", Refusal(run));
   }
   if (queued_.empty() || paused_ || Stops() || IsTooFarAhead(*queued_.begin())) return "";
-  for (const auto& [worker, lane] : lanes_) {
-    if (lane.ready && InFlightOn(worker) < slots_) {
+  for (const auto& [worker, state] : workers_) {
+    if (state.ready && InFlightOn(worker) < slots_) {
       return absl::StrCat("closure ", *queued_.begin(), " is queued and worker:", worker, " free");
     }
   }
@@ -221,8 +221,8 @@ std::string SchedulerModel::Problem() const {
 
 std::vector<int> SchedulerModel::Workers(bool ready) const {
   std::vector<int> workers;
-  for (const auto& [worker, lane] : lanes_) {
-    if (lane.ready == ready) workers.push_back(worker);
+  for (const auto& [worker, state] : workers_) {
+    if (state.ready == ready) workers.push_back(worker);
   }
   return workers;
 }
@@ -244,13 +244,13 @@ void SchedulerModel::Settle(Results failed) {
 }
 
 void SchedulerModel::RetireLanes() {
-  for (auto lane = lanes_.begin(); lane != lanes_.end();) {
-    if (lane->second.leaving.empty() || InFlightOn(lane->first) > 0) {
-      ++lane;
+  for (auto state = workers_.begin(); state != workers_.end();) {
+    if (state->second.leaving.empty() || InFlightOn(state->first) > 0) {
+      ++state;
       continue;
     }
-    for (const int call : lane->second.leaving) ended_[call] = "OK";
-    lane = lanes_.erase(lane);
+    for (const int call : state->second.leaving) ended_[call] = "OK";
+    state = workers_.erase(state);
   }
 }
 

@@ -77,7 +77,7 @@ class SchedulerModel {
   uint64_t next_id() const { return ticket_of_.size() + 1; }
   int fence_round() const { return fence_round_; }  // so many fences for an error were asked for
   std::vector<int> Workers(bool ready) const;
-  uint64_t IncarnationOf(int worker) const { return lanes_.at(worker).incarnation; }
+  uint64_t IncarnationOf(int worker) const { return workers_.at(worker).incarnation; }
   uint64_t last_session() const { return last_session_; }
   size_t bound() const { return bound_; }
   uint64_t ahead_max() const { return ahead_max_; }
@@ -98,7 +98,7 @@ class SchedulerModel {
     bool failed = false;
     uint32_t attempts = 0;
   };
-  struct LaneState {
+  struct WorkerState {
     bool ready = false;
     uint64_t incarnation = 0;
     uint64_t session = 0;
@@ -144,7 +144,7 @@ class SchedulerModel {
   std::vector<ModelRun> expected_;
   uint64_t last_session_ = 0;
   std::set<uint64_t> fencing_sessions_;  // that nobody has said yet to be refused
-  std::map<int, LaneState> lanes_;
+  std::map<int, WorkerState> workers_;
   std::map<int, std::string> ended_;
 };
 

@@ -71,6 +71,19 @@ TEST_F(SlotTableTest, AWorkerThatIsHeldOrAwayTakesNothing) {
   EXPECT_EQ(slots_.Choose(kNow, Any), -1);
 }
 
+TEST_F(SlotTableTest, SilenceInARowHoldsAWorkerForTwiceAsLongUntilItHasDoneAClosure) {
+  Attach(0);
+  const absl::Duration silent = absl::Seconds(5);
+  EXPECT_EQ(slots_.Hold(0, kNow, silent), kNow + silent);
+  EXPECT_FALSE(slots_.HasRoom(0, kNow));
+  EXPECT_EQ(slots_.Hold(0, kNow, silent), kNow + 2 * silent);
+  EXPECT_EQ(slots_.Hold(0, kNow, silent), kNow + 4 * silent);
+  for (int i = 0; i < 10; ++i) slots_.Hold(0, kNow, silent);
+  EXPECT_EQ(slots_.Hold(0, kNow, silent), kNow + kHoldMax);
+  slots_.CountDone(0);
+  EXPECT_EQ(slots_.Hold(0, kNow, silent), kNow + silent);
+}
+
 TEST_F(SlotTableTest, AnotherAttachmentIsAnotherSession) {
   Attach(0);
   const GangMember member = slots_.Take(0);

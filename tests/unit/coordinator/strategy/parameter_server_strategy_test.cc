@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/tensor/slice_spec.h"
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/parameter_server_strategy.h"
 #include "coordinator/strategy/plan_text.h"

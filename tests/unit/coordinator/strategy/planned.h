@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "coordinator/model/model_programs.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/strategy.h"
 #include "gtest/gtest.h"

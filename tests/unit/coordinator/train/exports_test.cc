@@ -13,8 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/temporary_file.h"
-#include "common/checkpoint/bundle.h"
-#include "common/checkpoint/object_graph.h"
 #include "common/formats/weights/open_weights.h"
 #include "coordinator/job/keras_file.h"
 #include "coordinator/train/init_weights.h"
@@ -22,8 +20,7 @@
 #include "coordinator/train/offline_plan.h"
 #include "coordinator/train/weight_groups.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/world/memory_file_system.h"
-#include "tests/unit/common/formats/hdf5/hdf5_support.h"
+#include "tests/unit/coordinator/train/exports_support.h"
 
 namespace cohort {
 namespace {
@@ -34,59 +31,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-void Unpack(const std::string& name, MemoryFileSystem& disk) {
-  for (const auto& [path, bytes] :
-       FilesOf(absl::StrCat(COHORT_SOURCE_DIR "/tests/golden/models/", name))) {
-    ASSERT_TRUE(disk.MakeDirectories(DirectoryOf(path)).ok());
-    ASSERT_TRUE(WriteFileAtomically(disk, path, bytes).ok());
-  }
+absl::StatusOr<Tensor> NoSlot(const proto::VariableLayout&, const std::string&) {
+  return absl::InternalError("the optimizer has no state");
 }
-
-// A job with this model, a file of data for each input and for the labels, and these exports.
-absl::StatusOr<JobSpec> Parse(MemoryFileSystem& disk, const json& model, size_t inputs,
-                              const json& exports) {
-  json paths = json::array();
-  for (size_t i = 0; i <= inputs; ++i) paths.push_back(absl::StrCat("/data/", i));
-  const json job = {{"model", model},
-                    {"compile", {{"optimizer", "SGD"}, {"loss", "mse"}}},
-                    {"data", {{"train", {{"class_name", "IDX"}, {"config", {{"paths", paths}}}}}}},
-                    {"strategy", {{"type", "one_device"}}},
-                    {"export", exports}};
-  return ParseJob(job.dump(), "job", {},
-                  [&](const std::string& path) { return ReadKerasFile(disk, path); });
-}
-
-absl::StatusOr<Plan> PlanOf(const JobSpec& job) {
-  ClusterShape cluster;
-  cluster.workers = {0};
-  return MakeOfflinePlan(job, cluster);
-}
-
-std::vector<std::string> NamesOf(const Plan& plan) {
-  std::vector<std::string> names;
-  for (const proto::VariableLayout& variable : plan.variables) names.push_back(variable.name());
-  return names;
-}
-
-std::map<std::string, std::string> MembersOf(MemoryFileSystem& disk, const std::string& path) {
-  std::map<std::string, std::string> members;
-  auto archive = ZipArchive::Open(*disk.Open(path), path);
-  EXPECT_TRUE(archive.ok()) << archive.status();
-  for (size_t i = 0; archive.ok() && i < (*archive)->members().size(); ++i) {
-    auto file = (*archive)->Read(i, uint64_t{1} << 30);
-    EXPECT_TRUE(file.ok()) << file.status();
-    std::string& bytes = members[(*archive)->members()[i].name];
-    bytes.resize((*file)->size());
-    EXPECT_TRUE((*file)->Read(0, absl::MakeSpan(bytes)).ok());
-  }
-  return members;
-}
-
-std::string BytesOf(const Tensor& tensor) {
-  return absl::StrCat(
-      tensor.TypeString(), " ",
-      absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.num_bytes()));
-}
+const TrainedState kNoState = {{}, 0, NoSlot};
+const json kCompile = {{"optimizer", "SGD"}, {"loss", "mse"}};
 
 // The groups and datasets of the layers of a file, with the names of layers and the elements.
 struct Tree {
@@ -159,7 +108,8 @@ void ExportSaved(const char* pack, const char* path, Exported& out) {
                          {{"keras", "/out/m.keras"},
                           {"weights_h5", "/out/m.weights.h5"},
                           {"safetensors", "/out/m.safetensors"},
-                          {"tf_checkpoint", "/out/m"}});
+                          {"tf_checkpoint", "/out/m"}},
+                         kCompile);
   ASSERT_TRUE(job.ok()) << job.status();
   const auto plan = PlanOf(*job);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -167,10 +117,11 @@ void ExportSaved(const char* pack, const char* path, Exported& out) {
   const ExportedModel model = {plan->predict, NamesOf(*plan)};
   ASSERT_EQ(out.values.size(), model.variables.size());
   EXPECT_TRUE(CheckExports(*job, model).ok()) << CheckExports(*job, model);
-  const absl::Status written = WriteExports(
-      out.disk, *job, model,
-      [&](const std::string& name) -> absl::StatusOr<Tensor> { return out.values.at(name); },
-      absl::UnixEpoch());
+  const auto read = [&](const std::string& name) -> absl::StatusOr<Tensor> {
+    return out.values.at(name);
+  };
+  const absl::Status written =
+      WriteExports(out.disk, *job, model, {read, kNoState, absl::UnixEpoch()});
   ASSERT_TRUE(written.ok()) << written;
   // Keras itself can read the files as well: check_export.py says how.
   const std::string directory = absl::StrCat(testing::TempDir(), "cohort_exports_", pack, "_",
@@ -221,33 +172,6 @@ INSTANTIATE_TEST_SUITE_P(All, ExportsOfSavedModels,
                                          std::make_pair("restore_k3.15.zip", "m.keras"),
                                          std::make_pair("restore_k2.15.zip", "m.keras")));
 
-// The values of a checkpoint that the object graph finds below a model, by their ways.
-std::map<std::string, std::string> TrackedIn(MemoryFileSystem& disk, const std::string& prefix) {
-  std::map<std::string, std::string> values;
-  const auto reader = BundleReader::Open(disk, prefix);
-  EXPECT_TRUE(reader.ok()) << reader.status();
-  const auto text = (*reader)->ReadStrings(kObjectGraphKey);
-  EXPECT_TRUE(text.ok()) << text.status();
-  const auto graph = ParseObjectGraph(text->at(0));
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  for (const TrackedValue& value : graph->values) {
-    if (!absl::StartsWith(value.path, "layer_with_weights-")) continue;
-    const auto tensor = (*reader)->Read(value.key);
-    EXPECT_TRUE(tensor.ok()) << tensor.status();
-    values[value.path] = BytesOf(*tensor);
-  }
-  return values;
-}
-
-TEST(Exports, ACheckpointHasTheObjectGraphOfKeras2) {
-  Exported exported;
-  ExportSaved("restore_k2.15.zip", "m.keras", exported);
-  if (testing::Test::HasFatalFailure()) return;
-  const auto ours = TrackedIn(exported.disk, "/out/m");
-  EXPECT_EQ(ours.size(), exported.values.size());
-  EXPECT_EQ(ours, TrackedIn(exported.disk, "tfw"));  // what model.save_weights wrote
-}
-
 const json kDense = {{"class_name", "Dense"}, {"config", {{"units", 2}}}};
 
 json Sequential(const json& layers) {
@@ -261,7 +185,7 @@ json Input(const json& shape, const std::string& dtype = "float32") {
 // Returns the configuration in the archive of a model that a person wrote.
 json ConfigOf(const json& model) {
   MemoryFileSystem disk;
-  const auto job = Parse(disk, model, 1, {{"keras", "/out/m.keras"}});
+  const auto job = Parse(disk, model, 1, {{"keras", "/out/m.keras"}}, kCompile);
   EXPECT_TRUE(job.ok()) << job.status();
   const auto plan = PlanOf(*job);
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -270,10 +194,11 @@ json ConfigOf(const json& model) {
     std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
     values[variable.name()] = Tensor(DType::kFloat32, Shape(dims));
   }
-  const absl::Status written = WriteExports(
-      disk, *job, {plan->predict, NamesOf(*plan)},
-      [&](const std::string& name) -> absl::StatusOr<Tensor> { return values.at(name); },
-      absl::UnixEpoch());
+  const auto read = [&](const std::string& name) -> absl::StatusOr<Tensor> {
+    return values.at(name);
+  };
+  const absl::Status written = WriteExports(disk, *job, {plan->predict, NamesOf(*plan)},
+                                            {read, kNoState, absl::UnixEpoch()});
   EXPECT_TRUE(written.ok()) << written;
   std::ofstream(absl::StrCat(testing::TempDir(), "cohort_handwritten.keras"), std::ios::binary)
       << *ReadFile(disk, "/out/m.keras");
@@ -306,7 +231,7 @@ TEST(Exports, WhatKerasDoesNotHaveIsRefusedByName) {
                     {"config", {{"name", "tags"}, {"input_dim", 9}, {"output_dim", 2}}}};
   const json model = Sequential({Input({nullptr, 4}, "int32"), bag, kDense});
   const auto check = [&](const char* key, const char* path) {
-    const auto job = Parse(disk, model, 1, {{key, path}});
+    const auto job = Parse(disk, model, 1, {{key, path}}, kCompile);
     EXPECT_TRUE(job.ok()) << job.status();
     const auto plan = PlanOf(*job);
     EXPECT_TRUE(plan.ok()) << plan.status();
@@ -322,7 +247,8 @@ TEST(Exports, WhatKerasDoesNotHaveIsRefusedByName) {
 TEST(WeightGroups, CountOfEachClassTheLayersOfKeras) {
   MemoryFileSystem disk;
   const json named = {{"class_name", "Dense"}, {"config", {{"name", "out"}, {"units", 1}}}};
-  const auto job = Parse(disk, Sequential({Input({nullptr, 3}), kDense, named}), 1, json::object());
+  const auto job =
+      Parse(disk, Sequential({Input({nullptr, 3}), kDense, named}), 1, json::object(), kCompile);
   ASSERT_TRUE(job.ok()) << job.status();
   const auto groups = KerasWeightGroups(
       job->model, std::vector<std::string>{"dense/kernel", "dense/bias", "out/kernel", "out/bias"});
@@ -337,6 +263,55 @@ TEST(WeightGroups, CountOfEachClassTheLayersOfKeras) {
   const auto stray = KerasWeightGroups(job->model, std::vector<std::string>{"other/kernel"});
   EXPECT_TRUE(absl::IsInvalidArgument(stray.status()));
   EXPECT_THAT(std::string(stray.status().message()), HasSubstr("'other/kernel'"));
+}
+
+// The places are those that Keras 3.15's `_functional._operations` has for these models.
+TEST(WeightGroups, CountTheOperationsThatKeras3AddsForMasks) {
+  const auto layer = [](const char* type, const char* name, const json& config) {
+    json named = config;
+    named["name"] = name;
+    return json{{"class_name", type}, {"config", named}};
+  };
+  const json lstm = layer("LSTM", "lstm", {{"units", 2}});
+  const json dense = layer("Dense", "dense", {{"units", 2}});
+  const json drop = layer("Dropout", "drop", {{"rate", 0.5}});
+  const json masking = layer("Masking", "masking", json::object());
+  const json words =
+      layer("Embedding", "words", {{"input_dim", 9}, {"output_dim", 2}, {"mask_zero", true}});
+  const json ids = Input({nullptr, 4}, "int32");
+  const json rows = Input({nullptr, 4, 3});
+  const auto place = [&](const json& layers, const std::string& variable) {
+    MemoryFileSystem disk;
+    const auto job = Parse(disk, Sequential(layers), 1, json::object(), kCompile);
+    EXPECT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(WhyNoKeras3Ways(job->model), "");
+    const auto groups = KerasWeightGroups(job->model, std::vector<std::string>{variable});
+    EXPECT_TRUE(groups.ok()) << groups.status();
+    for (const WeightGroup& group : *groups) {
+      if (!group.variables.empty()) {
+        return absl::StrCat(group.tracked3, "/", group.attributes3[0]);
+      }
+    }
+    return std::string();
+  };
+  // input, words, not_equal, lstm, ...
+  EXPECT_EQ(place({ids, words, lstm}, "lstm/lstm_cell/kernel"),
+            "_functional/_operations/3/cell/kernel");
+  EXPECT_EQ(place({ids, words, drop, lstm}, "words/embeddings"),
+            "_functional/_operations/1/_embeddings");
+  EXPECT_EQ(place({ids, words, drop, lstm}, "lstm/lstm_cell/kernel"),
+            "_functional/_operations/4/cell/kernel");
+  // input, not_equal, masking, any, lstm, dense
+  EXPECT_EQ(place({rows, masking, lstm, dense}, "dense/kernel"),
+            "_functional/_operations/5/_kernel");
+  // input, masking, dense, not_equal, drop, any, lstm
+  EXPECT_EQ(place({rows, masking, dense, drop, lstm}, "dense/kernel"),
+            "_functional/_operations/2/_kernel");
+  EXPECT_EQ(place({rows, masking, dense, drop, lstm}, "lstm/lstm_cell/kernel"),
+            "_functional/_operations/6/cell/kernel");
+  // No layer takes the mask.
+  EXPECT_EQ(place({ids, words, layer("Flatten", "flat", json::object()), dense}, "dense/kernel"),
+            "_functional/_operations/3/_kernel");
 }
 
 }  // namespace

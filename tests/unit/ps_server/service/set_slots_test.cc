@@ -1,4 +1,5 @@
-// Assign with the name of a slot: what another program's optimizer kept becomes the slot of slices.
+// Assign and Pull with the name of a slot: what another program's optimizer kept becomes the slot
+// of slices, and what another program's optimizer is to go on with is read.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr char kAssign[] = "/cohort.proto.PsService/Assign";
+constexpr char kPull[] = "/cohort.proto.PsService/Pull";
 
 // Slice 1: float32[2] with momentum; 2: the same; 3: float32[2, 2] with a slot for each row.
 class SetSlots : public testing::Test {
@@ -112,6 +114,50 @@ TEST_F(SetSlots, WhatDoesNotFitIsRefusedBeforeAnythingChanges) {
   shorter.payload.pop_back();
   refused(shorter, "bytes");
   EXPECT_THAT(Moved(1, 1), ElementsAre(0, 0));
+}
+
+Envelope<proto::PullRequest> PullOfSlot(const std::string& slot, std::vector<uint32_t> slices) {
+  Envelope<proto::PullRequest> request;
+  request.header.set_epoch(kTestEpoch);
+  request.header.set_slot(slot);
+  request.header.mutable_slice_ids()->Add(slices.begin(), slices.end());
+  return request;
+}
+
+TEST_F(SetSlots, APullReadsWhatIsThere) {
+  ASSERT_TRUE(Send(Setting("momentum", 1, {{2, Pair(8, 16)}, {1, Pair(2, 4)}})).ok());
+  EXPECT_THAT(Moved(1, 1), ElementsAre(1, 2));
+  const auto answer = cluster_.Call<proto::PullResponse>(0, kPull, PullOfSlot("momentum", {2, 1}));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  PayloadReader reader(answer->payload);
+  ASSERT_EQ(answer->header.tensors_size(), 2);
+  const auto second = reader.ReadTensor(answer->header.tensors(0));
+  const auto first = reader.ReadTensor(answer->header.tensors(1));
+  ASSERT_TRUE(second.ok() && first.ok());
+  EXPECT_THAT(second->span<float>(), ElementsAre(8, 16));
+  EXPECT_THAT(first->span<float>(), ElementsAre(1, 2));  // half of what was set
+  EXPECT_EQ(answer->header.versions(1), 1u);
+  const auto rows = cluster_.Call<proto::PullResponse>(0, kPull, PullOfSlot("accumulator", {3}));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->header.tensors_size(), 1);
+  EXPECT_EQ(rows->header.tensors(0).dims_size(), 1);
+  EXPECT_EQ(rows->header.tensors(0).dims(0), 2);
+}
+
+TEST_F(SetSlots, APullOfASlotAsksForNothingElse) {
+  const auto refused = [&](const Envelope<proto::PullRequest>& request, const std::string& text) {
+    const absl::Status status = cluster_.Call<proto::PullResponse>(0, kPull, request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(text));
+  };
+  refused(PullOfSlot("velocity", {1}), "has no slot 'velocity'; it has momentum");
+  refused(PullOfSlot("momentum", {1, 3}), "has no slot 'momentum'");
+  auto narrow = PullOfSlot("momentum", {1});
+  narrow.header.set_value_dtype(static_cast<int32_t>(DType::kFloat16));
+  refused(narrow, "as a whole");
+  auto in_round = PullOfSlot("momentum", {1});
+  in_round.header.set_round(1);
+  refused(in_round, "round 1");
 }
 
 TEST_F(SetSlots, ACallOfAnOldEpochIsStale) {

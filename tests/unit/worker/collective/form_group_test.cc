@@ -30,8 +30,8 @@ class FormedRanks {
                                         : std::move(transport)),
         groups_(static_cast<size_t>(size)) {
     for (int rank = 0; rank < size; ++rank) {
-      tables_.push_back(std::make_shared<FrameRouter>());
-      servers_.push_back(*transport_.Listen(address_, {tables_.back()->MakeService()}));
+      routers_.push_back(std::make_shared<FrameRouter>());
+      servers_.push_back(*transport_.Listen(address_, {routers_.back()->MakeService()}));
       addresses_.push_back(servers_.back()->address());
     }
     std::vector<Event> formed(static_cast<size_t>(size));
@@ -44,7 +44,7 @@ class FormedRanks {
       options.addresses = addresses_;
       options.shm_socket = sockets[index];
       options.shm_timeout = absl::Milliseconds(500);
-      FormGroup({clock_, pool_, transport_, tables_[index]}, options,
+      FormGroup({clock_, pool_, transport_, routers_[index]}, options,
                 [this, &formed, index](FormedGroup group) {
                   groups_[index] = std::move(group);
                   formed[index].Notify();
@@ -106,7 +106,7 @@ class FormedRanks {
   const std::string address_;
   JoinedTransport transport_;
   std::vector<std::string> addresses_;
-  std::vector<std::shared_ptr<FrameRouter>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> routers_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<FormedGroup> groups_;
 };
@@ -183,16 +183,16 @@ TEST(FormGroup, RecordsOverGrpcTellWhoWaits) {
 #endif
 
 TEST(FormGroup, TheLastFewGroupsAreKept) {
-  const auto table = std::make_shared<FrameRouter>();
+  const auto router = std::make_shared<FrameRouter>();
   RealClock clock;
   ThreadPool pool({"pool", 1});
   InProcessTransport transport(clock, pool);
-  const auto server = transport.Listen("host", {table->MakeService()});
+  const auto server = transport.Listen("host", {router->MakeService()});
   ASSERT_TRUE(server.ok()) << server.status();
   for (uint64_t generation = 1; generation <= 6; ++generation) {
     FlightRecorder::Owner owner;
     owner.group = {"workers", generation};
-    table->Keep(std::make_shared<FlightRecorder>(owner), clock);
+    router->Keep(std::make_shared<FlightRecorder>(owner), clock);
   }
   Event answered;
   StartCall<proto::GetFlightRecordResponse>(

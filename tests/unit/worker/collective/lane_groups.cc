@@ -27,9 +27,9 @@ HostLayout HostsOf(int size, int ranks_on_host) {
 LaneRanks::LaneRanks(std::shared_ptr<LaneWorld> world, const LaneGroupSpec& spec)
     : world_(std::move(world)) {
   for (int rank = 0; rank < spec.size; ++rank) {
-    tables_.push_back(std::make_shared<FrameRouter>());
+    routers_.push_back(std::make_shared<FrameRouter>());
     auto server = world_->TransportOf(rank).Listen(world_->ListenAddress(rank),
-                                                   {tables_.back()->MakeService()});
+                                                   {routers_.back()->MakeService()});
     COHORT_CHECK(server.ok(), "a test listens");
     addresses_.push_back((*server)->address());
     servers_.push_back(*std::move(server));
@@ -65,11 +65,11 @@ void LaneRanks::Join(int rank, const LaneGroupSpec& spec) {
     options.tasks.push_back(task);
   }
   const std::vector<std::string> addresses(addresses_.begin(), addresses_.begin() + spec.size);
-  auto lanes = MakeWireLanes(world_->TransportOf(rank), {options.name, rank, addresses});
-  if (spec.wrap) lanes = spec.wrap(rank, std::move(lanes));
+  auto links = MakeWireLanes(world_->TransportOf(rank), {options.name, rank, addresses});
+  if (spec.wrap) links = spec.wrap(rank, std::move(links));
   const auto index = static_cast<size_t>(rank);
   ranks_[index] = std::make_unique<LaneCommunicator>(world_->clock(), world_->executor(),
-                                                     tables_[index], std::move(lanes), options);
+                                                     routers_[index], std::move(links), options);
 }
 
 SimLaneWorld::SimLaneWorld(uint64_t seed, int size)

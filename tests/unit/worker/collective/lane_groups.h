@@ -31,24 +31,24 @@ class SimWaiter final : public Waiter {
 };
 
 // Lanes that do what others do, for those that do one thing otherwise. Thread-safe.
-class PassingLanes : public PeerLinks {
+class PassingLinks : public PeerLinks {
  public:
-  explicit PassingLanes(std::unique_ptr<PeerLinks> lanes) : lanes_(std::move(lanes)) {}
+  explicit PassingLinks(std::unique_ptr<PeerLinks> links) : links_(std::move(links)) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
-    lanes_->Send(to, std::move(frame), std::move(consumed));
+    links_->Send(to, std::move(frame), std::move(consumed));
   }
-  void CancelFrames() override { lanes_->CancelFrames(); }
+  void CancelFrames() override { links_->CancelFrames(); }
   void SendAbort(int to, const AbortCause& cause, absl::Duration wait, CauseReply reply) override {
-    lanes_->SendAbort(to, cause, wait, std::move(reply));
+    links_->SendAbort(to, cause, wait, std::move(reply));
   }
-  void Watch(int rank, LeftReply left) override { lanes_->Watch(rank, std::move(left)); }
+  void Watch(int rank, LeftReply left) override { links_->Watch(rank, std::move(left)); }
   void AskProgress(int rank, absl::Duration wait, ProgressReply reply) override {
-    lanes_->AskProgress(rank, wait, std::move(reply));
+    links_->AskProgress(rank, wait, std::move(reply));
   }
 
  private:
-  const std::unique_ptr<PeerLinks> lanes_;
+  const std::unique_ptr<PeerLinks> links_;
 };
 
 // Wraps the lanes of a rank, to disturb them.
@@ -90,7 +90,7 @@ class LaneRanks final : public GroupUnderTest {
   Waiter& waiter() override { return world_->waiter(); }
   Executor& executor() { return world_->executor(); }
   LaneCommunicator& Lane(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  FrameRouter& Table(int rank) { return *tables_[static_cast<size_t>(rank)]; }
+  FrameRouter& Router(int rank) { return *routers_[static_cast<size_t>(rank)]; }
   const std::vector<std::string>& addresses() const { return addresses_; }
 
   // Makes all communicators anew, of another generation.
@@ -101,7 +101,7 @@ class LaneRanks final : public GroupUnderTest {
 
  private:
   const std::shared_ptr<LaneWorld> world_;
-  std::vector<std::shared_ptr<FrameRouter>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> routers_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<LaneCommunicator>> ranks_;

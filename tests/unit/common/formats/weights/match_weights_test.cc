@@ -94,9 +94,9 @@ TEST(MatchWeights, RenamesThatCannotBeAreRefused) {
        std::vector<std::pair<std::map<std::string, WeightRename>, std::string>>{
            {{{"u", {"w", {}}}}, "'u', which the model does not have"},
            {{{"v", {"x", {}}}}, "'x', which file does not have"},
-           {{{"v", {"w", {0, 0}}}}, "no order of the 2 axes"},
-           {{{"v", {"w", {0, 2}}}}, "no order of the 2 axes"},
-           {{{"v", {"w", {0}}}}, "no order of the 2 axes"}}) {
+           {{{"v", {"w", {0, 0}}}}, "each of the 2 axes"},
+           {{{"v", {"w", {0, 2}}}}, "each of the 2 axes"},
+           {{{"v", {"w", {0}}}}, "each of the 2 axes"}}) {
     const auto matches = MatchWeights(wanted, file, renames);
     EXPECT_TRUE(absl::IsInvalidArgument(matches.status()));
     EXPECT_THAT(std::string(matches.status().message()), HasSubstr(text));

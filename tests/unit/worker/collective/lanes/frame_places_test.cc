@@ -55,13 +55,13 @@ TEST(FramePlaces, WhatIsFinalIsReceivedInTheCallersOutput) {
 }
 
 // Keeps what is sent on of what was received. Thread-safe.
-class KeepingLanes final : public PassingLanes {
+class KeepingLanes final : public PassingLinks {
  public:
-  KeepingLanes(std::unique_ptr<PeerLinks> lanes, std::vector<Payload>& kept)
-      : PassingLanes(std::move(lanes)), kept_(kept) {}
+  KeepingLanes(std::unique_ptr<PeerLinks> links, std::vector<Payload>& kept)
+      : PassingLinks(std::move(links)), kept_(kept) {}
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     if (frame.tag == Tag(Phase::kGather, 2)) kept_.push_back(frame.payload);
-    PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    PassingLinks::Send(to, std::move(frame), std::move(consumed));
   }
 
  private:
@@ -74,9 +74,9 @@ TEST(FramePlaces, WhatIsSentOnKeepsTheCallersMemory) {
   std::vector<Payload> kept;
   LaneGroupSpec spec;
   spec.size = 3;
-  spec.wrap = [&kept](int rank, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
-    if (rank != 2) return lanes;
-    return std::make_unique<KeepingLanes>(std::move(lanes), kept);
+  spec.wrap = [&kept](int rank, std::unique_ptr<PeerLinks> links) -> std::unique_ptr<PeerLinks> {
+    if (rank != 2) return links;
+    return std::make_unique<KeepingLanes>(std::move(links), kept);
   };
   auto world = std::make_shared<SimLaneWorld>(5, 3);
   LaneRanks ranks(world, spec);
@@ -119,7 +119,7 @@ TEST(FramePlaces, AnAbortTakesBackThePlaceOfAFrameThatStillComes) {
   GroupRun run(ranks, calls, RandomInputs(calls, 3), Place::kApart, 0);
   run.Start(0);
   world->world().RunFor(absl::Seconds(1));
-  const FindPlace find_place = ranks.Table(0).MakeService().places.at("Deliver");
+  const FindPlace find_place = ranks.Router(0).MakeService().places.at("Deliver");
   const auto place_of = [&](uint64_t fingerprint, size_t bytes) {
     proto::DeliverRequest frame;
     frame.mutable_from()->set_generation(1);

@@ -15,15 +15,15 @@ struct Answered {
 };
 
 // Belongs to the world's thread.
-class CountedLanes final : public PassingLanes {
+class CountedLanes final : public PassingLinks {
  public:
-  CountedLanes(std::unique_ptr<PeerLinks> lanes, Answered& counts)
-      : PassingLanes(std::move(lanes)), counts_(counts) {}
+  CountedLanes(std::unique_ptr<PeerLinks> links, Answered& counts)
+      : PassingLinks(std::move(links)), counts_(counts) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     ++counts_.sent;
     if (frame.answer_may_wait) ++counts_.sent_that_may_wait;
-    PassingLanes::Send(to, std::move(frame),
+    PassingLinks::Send(to, std::move(frame),
                        [this, consumed = std::move(consumed)](absl::Status status) mutable {
                          EXPECT_TRUE(status.ok()) << status;
                          ++counts_.answers;
@@ -41,9 +41,9 @@ class LaneAnswers : public testing::Test {
   LaneAnswers() {
     LaneGroupSpec spec;
     spec.size = 2;
-    spec.wrap = [this](int rank, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
-      if (rank != 0) return lanes;
-      return std::make_unique<CountedLanes>(std::move(lanes), of_first_);
+    spec.wrap = [this](int rank, std::unique_ptr<PeerLinks> links) -> std::unique_ptr<PeerLinks> {
+      if (rank != 0) return links;
+      return std::make_unique<CountedLanes>(std::move(links), of_first_);
     };
     ranks_ = std::make_unique<LaneRanks>(world_, spec);
   }

@@ -71,17 +71,17 @@ TEST(LaneConformance, CallsThatTakeTooLongNameWhoIsMissing) { CheckTimeout(Simul
 
 // Sends each frame twice, from memory of its own: the second may be read when the first has brought
 // its rank so far that the caller's memory changes. Thread-safe.
-class TwiceLanes final : public PassingLanes {
+class TwiceLanes final : public PassingLinks {
  public:
-  using PassingLanes::PassingLanes;
+  using PassingLinks::PassingLinks;
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     const size_t bytes = PayloadBytes(frame.payload);
     auto memory = Buffer::Allocate(bytes);
     CopyPayload(frame.payload, bytes, memory->data());
     frame.payload = {{memory, memory->data(), bytes}};
-    PassingLanes::Send(to, frame, [](absl::Status) {});
-    PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    PassingLinks::Send(to, frame, [](absl::Status) {});
+    PassingLinks::Send(to, std::move(frame), std::move(consumed));
   }
 };
 
@@ -98,8 +98,8 @@ TEST(LaneConformance, DelayedAndTwice) {
         [seed, faults](int size) {
           LaneGroupSpec spec;
           spec.size = size;
-          spec.wrap = [](int, std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
-            return std::make_unique<TwiceLanes>(std::move(lanes));
+          spec.wrap = [](int, std::unique_ptr<PeerLinks> links) -> std::unique_ptr<PeerLinks> {
+            return std::make_unique<TwiceLanes>(std::move(links));
           };
           return SimGroup(seed, spec, faults);
         },

@@ -30,7 +30,7 @@ CollectiveCall SumOf(int64_t count, A algorithm) {
 }
 
 // Fails the k-th frame of a rank, or keeps frames from being released. Thread-safe.
-class DisturbedLanes final : public PassingLanes {
+class DisturbedLanes final : public PassingLinks {
  public:
   struct Disturbance {
     std::atomic<int> frames_left{1 << 30};  // before one fails
@@ -38,13 +38,13 @@ class DisturbedLanes final : public PassingLanes {
     std::vector<Payload> kept;
   };
 
-  DisturbedLanes(std::unique_ptr<PeerLinks> lanes, std::shared_ptr<Disturbance> disturbance)
-      : PassingLanes(std::move(lanes)), disturbance_(std::move(disturbance)) {}
+  DisturbedLanes(std::unique_ptr<PeerLinks> links, std::shared_ptr<Disturbance> disturbance)
+      : PassingLinks(std::move(links)), disturbance_(std::move(disturbance)) {}
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     if (disturbance_->frames_left-- == 0) return consumed(absl::InternalError("injected"));
     if (disturbance_->keep) disturbance_->kept.push_back(frame.payload);
-    PassingLanes::Send(to, std::move(frame), std::move(consumed));
+    PassingLinks::Send(to, std::move(frame), std::move(consumed));
   }
 
  private:
@@ -56,9 +56,9 @@ LaneGroupSpec Disturbed(int size, int rank,
   LaneGroupSpec spec;
   spec.size = size;
   spec.wrap = [rank, disturbance](int of,
-                                  std::unique_ptr<PeerLinks> lanes) -> std::unique_ptr<PeerLinks> {
-    if (of != rank) return lanes;
-    return std::make_unique<DisturbedLanes>(std::move(lanes), disturbance);
+                                  std::unique_ptr<PeerLinks> links) -> std::unique_ptr<PeerLinks> {
+    if (of != rank) return links;
+    return std::make_unique<DisturbedLanes>(std::move(links), disturbance);
   };
   return spec;
 }
@@ -206,7 +206,7 @@ TEST(LaneFaults, OldGenerationIsRefusedAndCounted) {
   spec.generation = 2;
   ranks.Reform(spec);
   world->world().RunFor(absl::Seconds(1));
-  const uint64_t before = ranks.Table(1).stats().refused_old;
+  const uint64_t before = ranks.Router(1).stats().refused_old;
   const auto old = MakeWireLanes(world->TransportOf(0), {{"workers", 1}, 0, ranks.addresses()});
   Event refused;
   CollectiveFrame frame;
@@ -217,7 +217,7 @@ TEST(LaneFaults, OldGenerationIsRefusedAndCounted) {
     refused.Notify();
   });
   ASSERT_TRUE(ranks.waiter().Wait(refused, absl::Seconds(5)));
-  EXPECT_EQ(ranks.Table(1).stats().refused_old, before + 1);
+  EXPECT_EQ(ranks.Router(1).stats().refused_old, before + 1);
   ExpectRight(ranks, CallsOf(2, SumOf(100, A::kAuto)), 1, Place::kApart, "generation 2");
 }
 
@@ -244,9 +244,9 @@ TEST(LaneFaults, FramesWaitForAGroupThatIsMadeLater) {
   });
   world->world().RunFor(absl::Seconds(2));
   EXPECT_FALSE(done.HasHappened());
-  EXPECT_GE(ranks.Table(1).stats().waiting, 1u);
+  EXPECT_GE(ranks.Router(1).stats().waiting, 1u);
   ranks.Join(1, spec);
-  EXPECT_EQ(ranks.Table(1).stats().waiting, 0u);
+  EXPECT_EQ(ranks.Router(1).stats().waiting, 0u);
   Bytes other_output(400);
   CollectiveCall other = calls[1];
   other.input = inputs[1];
@@ -278,12 +278,12 @@ TEST(LaneFaults, CallsForGroupsOfAnotherNameDoNotWait) {
   };
   send();
   EXPECT_EQ(refused, 0) << "it may be made yet";
-  ranks.Table(1).Only("workers");
+  ranks.Router(1).Only("workers");
   world->world().RunFor(absl::Seconds(1));
   EXPECT_EQ(refused, 1);
   send();
   EXPECT_EQ(refused, 2);
-  EXPECT_EQ(ranks.Table(1).stats().waiting, 0u);
+  EXPECT_EQ(ranks.Router(1).stats().waiting, 0u);
   ExpectRight(ranks, CallsOf(2, SumOf(100, A::kAuto)), 1, Place::kApart, "this group goes on");
 }
 
@@ -330,16 +330,16 @@ TEST(LaneFaults, ARankThatAbortsAndLeavesAtOnceHasNotLeftInOrder) {
 }
 
 // Keeps the hellos of a rank until they are let go. Lives on the test's thread.
-class LateHellos final : public PassingLanes {
+class LateHellos final : public PassingLinks {
  public:
-  using PassingLanes::PassingLanes;
+  using PassingLinks::PassingLinks;
 
   void Send(int to, CollectiveFrame frame, Consumed consumed) override {
     if (frame.tag != kHelloTag) {
-      return PassingLanes::Send(to, std::move(frame), std::move(consumed));
+      return PassingLinks::Send(to, std::move(frame), std::move(consumed));
     }
     held_.push_back([this, to, frame = std::move(frame), consumed = std::move(consumed)]() mutable {
-      PassingLanes::Send(to, std::move(frame), std::move(consumed));
+      PassingLinks::Send(to, std::move(frame), std::move(consumed));
     });
   }
   size_t held() const { return held_.size(); }
@@ -355,13 +355,13 @@ class LateHellos final : public PassingLanes {
 // The root sends nothing but a hello, to a rank that has given its part by then and left.
 TEST(LaneFaults, AHelloToARankThatIsDoneAndHasLeftSaysNothing) {
   auto world = std::make_shared<SimLaneWorld>(3, 3);
-  LateHellos* lanes = nullptr;
+  LateHellos* links = nullptr;
   LaneGroupSpec spec;
   spec.size = 3;
-  spec.wrap = [&lanes](int rank, std::unique_ptr<PeerLinks> inner) -> std::unique_ptr<PeerLinks> {
+  spec.wrap = [&links](int rank, std::unique_ptr<PeerLinks> inner) -> std::unique_ptr<PeerLinks> {
     if (rank != 0) return inner;
     auto late = std::make_unique<LateHellos>(std::move(inner));
-    lanes = late.get();
+    links = late.get();
     return late;
   };
   LaneRanks ranks(world, spec);
@@ -374,10 +374,10 @@ TEST(LaneFaults, AHelloToARankThatIsDoneAndHasLeftSaysNothing) {
   run.Start(0);
   run.Start(1);
   world->Rest();
-  ASSERT_EQ(lanes->held(), 1u);
+  ASSERT_EQ(links->held(), 1u);
   ranks.Leave(1);
   world->Rest();
-  lanes->LetGo();
+  links->LetGo();
   world->Rest();
   run.Start(2);
   ASSERT_TRUE(run.Wait());

@@ -18,8 +18,8 @@ class FormedNcclRanks {
       : groups_(tables.size()) {
     std::vector<std::string> addresses;
     for (size_t rank = 0; rank < tables.size(); ++rank) {
-      tables_.push_back(std::make_shared<FrameRouter>());
-      servers_.push_back(*transport_.Listen("local:0", {tables_.back()->MakeService()}));
+      routers_.push_back(std::make_shared<FrameRouter>());
+      servers_.push_back(*transport_.Listen("local:0", {routers_.back()->MakeService()}));
       addresses.push_back(servers_.back()->address());
     }
     std::vector<Event> formed(tables.size());
@@ -28,7 +28,7 @@ class FormedNcclRanks {
       group.name = {"workers", 1};
       group.rank = static_cast<int>(rank);
       group.size = static_cast<int>(tables.size());
-      FormNcclGroup({clock_, pool_, transport_, tables_[rank]},
+      FormNcclGroup({clock_, pool_, transport_, routers_[rank]},
                     {group, addresses, static_cast<int>(rank), tables[rank]},
                     [this, &formed, rank](FormedGroup one) {
                       groups_[rank] = std::move(one);
@@ -69,7 +69,7 @@ class FormedNcclRanks {
   RealClock clock_;
   ThreadPool pool_{{"ranks", 2}};
   JoinedTransport transport_{std::make_unique<InProcessTransport>(clock_, pool_)};
-  std::vector<std::shared_ptr<FrameRouter>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> routers_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<FormedGroup> groups_;
 };

@@ -38,9 +38,9 @@ NcclRanks::NcclRanks(std::vector<absl::StatusOr<const NcclTable*>> tables,
     : world_(InProcess, "local:0") {
   std::vector<std::string> addresses;
   for (int rank = 0; rank < spec.size; ++rank) {
-    tables_.push_back(std::make_shared<FrameRouter>());
+    routers_.push_back(std::make_shared<FrameRouter>());
     auto server = world_.TransportOf(rank).Listen(world_.ListenAddress(rank),
-                                                  {tables_.back()->MakeService()});
+                                                  {routers_.back()->MakeService()});
     COHORT_CHECK(server.ok(), "a test listens");
     addresses.push_back((*server)->address());
     servers_.push_back(*std::move(server));
@@ -56,9 +56,9 @@ NcclRanks::NcclRanks(std::vector<absl::StatusOr<const NcclTable*>> tables,
     options.join_timeout = spec.join_timeout;
     options.abort_wait = spec.abort_wait;
     options.piece_bytes = spec.piece_bytes;
-    auto lanes = MakeWireLanes(world_.TransportOf(rank), {options.group.name, rank, addresses});
+    auto links = MakeWireLanes(world_.TransportOf(rank), {options.group.name, rank, addresses});
     auto control = std::make_unique<LaneCommunicator>(
-        world_.clock(), world_.executor(), tables_[index], std::move(lanes), options.group);
+        world_.clock(), world_.executor(), routers_[index], std::move(links), options.group);
     joins_.push_back(std::make_unique<Join>());
     ranks_.push_back(std::make_unique<NcclCommunicator>(
         spec.clock != nullptr ? *spec.clock : world_.clock(), world_.executor(), tables[index],

@@ -60,7 +60,7 @@ class NcclRanks : public GroupUnderTest {
   };
   ThreadLaneWorld world_;
   std::vector<std::unique_ptr<Join>> joins_;
-  std::vector<std::shared_ptr<FrameRouter>> tables_;
+  std::vector<std::shared_ptr<FrameRouter>> routers_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::unique_ptr<NcclCommunicator>> ranks_;
 };

@@ -1,11 +1,12 @@
-#include "coordinator/network/penalty.h"
+#include "coordinator/layers/penalty.h"
 
 #include <vector>
 
 namespace cohort {
 namespace {
 
-// Computes factor / (n (n - 1)) * sum of |cos| of each two of the n rows or columns.
+// Computes factor / (n (n - 1)) * sum |cos|, over the angles between each two of the n rows or
+// columns.
 std::string AddOrthogonal(const RegularizerSpec& spec, const std::string& x, const Shape& shape,
                           const Nodes& nodes) {
   const int64_t axis = spec.columns ? 0 : 1;
@@ -41,6 +42,22 @@ std::string AddPenalty(const RegularizerSpec& spec, const std::string& x, const 
     penalty = penalty.empty() ? squares : nodes.Add(penalty, squares);
   }
   return penalty;
+}
+
+void AddActivityPenalties(const ActivityPenalty& penalty, absl::Span<const LayerValue> outputs,
+                          LayerTarget& target) {
+  if (penalty.regularizer.is_none() || target.mode == ModelMode::kPrediction) return;
+  const Nodes nodes(target.graph);
+  for (const LayerValue& output : outputs) {
+    const Shape& shape = output.type.shape;
+    std::string sum = AddPenalty(penalty.regularizer, output.value, shape, nodes);
+    if (penalty.per_example) {
+      const std::string size = nodes.Cast(nodes.Op("Size", {output.value}), DType::kFloat32);
+      const auto elements = static_cast<double>(shape.num_elements());
+      sum = nodes.Div(sum, nodes.Div(size, nodes.Number(elements)));
+    }
+    target.penalties.push_back(sum);
+  }
 }
 
 }  // namespace cohort

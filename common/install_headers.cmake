@@ -1,0 +1,26 @@
+# Run by cmake --install. Installs coordinator/api/cohort.h and the headers that it reaches, and no others: the list is read from
+# the headers, so that it is always right. COHORT_HEADER_ROOTS are the folders of the sources and of the build, which has the
+# headers that protoc makes; COHORT_HEADERS is the folder to install into, below the prefix.
+cmake_minimum_required(VERSION 3.25)
+set(waiting coordinator/api/cohort.h)
+set(reached ${waiting})
+while(waiting)
+  list(POP_FRONT waiting header)
+  foreach(root ${COHORT_HEADER_ROOTS})
+    # A header of another library is in neither folder.
+    if(NOT EXISTS ${root}/${header})
+      continue()
+    endif()
+    get_filename_component(folder ${header} DIRECTORY)
+    file(INSTALL ${root}/${header} DESTINATION ${CMAKE_INSTALL_PREFIX}/${COHORT_HEADERS}/${folder})
+    file(STRINGS ${root}/${header} lines REGEX "^#include \"")
+    foreach(line ${lines})
+      string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" included "${line}")
+      if(NOT included IN_LIST reached)
+        list(APPEND reached ${included})
+        list(APPEND waiting ${included})
+      endif()
+    endforeach()
+    break()
+  endforeach()
+endwhile()
