@@ -150,9 +150,11 @@ TEST_P(MultiWorkerMembers, AListIsFollowed) {
   ExpectSameCopies();
 }
 
+class MultiWorkerNames : public MultiWorkerMembers {};
+
 // A DNS name, as of a headless service: it forgets a worker that is well for a while, which changes
 // nothing, and one that is gone, which then leaves the job and is no longer waited for.
-TEST_P(MultiWorkerMembers, ANameIsFollowed) {
+TEST_P(MultiWorkerNames, ANameIsFollowed) {
   Connect(CoordinatorOptionsOf(job_));
   TrainUntilInStep(kWorkers);
   const World world = cluster_.WorldOf("chief:0");
@@ -255,6 +257,7 @@ TEST_P(MultiWorkerMembers, OneMayBeRemovedWhateverGoesOn) {
   if (removed->ok()) ExpectSameCopies(leaves);
 }
 
+INSTANTIATE_TEST_SUITE_P(Seeds, MultiWorkerNames, testing::Range(uint64_t{1}, uint64_t{4}));
 INSTANTIATE_TEST_SUITE_P(Seeds, MultiWorkerMembers, testing::Range(uint64_t{1}, kSeeds + 1));
 
 }  // namespace
