@@ -197,7 +197,7 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   return limits;
 }
 
-int ProcessorCount(const std::string& root) {
+int ProcessorCountBelow(const std::string& root) {
   int count = static_cast<int>(std::thread::hardware_concurrency());
   // sched_getaffinity fails on machines with more processors than cpu_set_t has bits; all
   // processors count in that case.

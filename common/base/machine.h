@@ -26,7 +26,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root);
 
 // Returns the number of processors that this process may keep busy, at least 1. A fractional quota
 // is rounded up. `root` is the directory of ReadCgroupLimits.
-int ProcessorCount(const std::string& root = "");
+int ProcessorCountBelow(const std::string& root);
+inline int ProcessorCount() { return ProcessorCountBelow(""); }
 
 // Returns the number of bytes of memory that this process may use, or the largest size_t if the
 // system reports no number.

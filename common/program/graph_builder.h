@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,9 +58,11 @@ class GraphBuilder {
   void Output(const std::string& value);
   // Sets a prefix, such as "dense_1/", for the names of the nodes that are added from now on.
   void SetNamePrefix(const std::string& prefix);
-  // Sets the precision of the products in the nodes that are added from now on.
-  void SetProductPrecision(ProductPrecision precision) { precision_ = precision; }
-  ProductPrecision product_precision() const { return precision_; }
+  // Sets the precision of the products in the nodes that are added from now on, and returns the
+  // precision until now.
+  ProductPrecision SetProductPrecision(ProductPrecision precision) {
+    return std::exchange(precision_, precision);
+  }
 
   // Returns the finished model after checking it and inferring shapes. Errors: INVALID_ARGUMENT
   // that lists every wrong node.
@@ -73,6 +76,20 @@ class GraphBuilder {
   ProductPrecision precision_ = ProductPrecision::kFloat32;
   std::set<std::string> used_;           // names that values and nodes of the graph already have
   std::map<std::string, int64_t> next_;  // the last number appended to each stem of a name
+};
+
+// Sets a precision of products for the nodes that are added during its life.
+class ProductPrecisionScope {
+ public:
+  ProductPrecisionScope(GraphBuilder& graph, ProductPrecision precision)
+      : graph_(graph), outer_(graph.SetProductPrecision(precision)) {}
+  ~ProductPrecisionScope() { graph_.SetProductPrecision(outer_); }
+  ProductPrecisionScope(const ProductPrecisionScope&) = delete;
+  ProductPrecisionScope& operator=(const ProductPrecisionScope&) = delete;
+
+ private:
+  GraphBuilder& graph_;
+  const ProductPrecision outer_;
 };
 
 }  // namespace cohort

@@ -57,17 +57,13 @@ double TruncatedNormal(const RandomStream& stream, uint64_t i) {
   return 0.0;
 }
 
-// Returns the value of element i for the ops that go by an element's place.
-double AtPlace(const InitializerSpec& spec, uint64_t i) {
-  const auto place = static_cast<double>(i);
-  if (spec.op == "ones_between") return place >= spec.a && place < spec.b ? 1 : 0;
+// Returns the value of element i of a matrix with `a` on its diagonal.
+double IdentityElement(const InitializerSpec& spec, uint64_t i) {
   const auto columns = static_cast<uint64_t>(spec.b);
   return i / columns == i % columns ? spec.a : 0;
 }
 
-bool GoesByPlace(const InitializerSpec& spec) {
-  return spec.op == "ones_between" || spec.op == "identity";
-}
+bool IsIdentity(const InitializerSpec& spec) { return spec.op == "identity"; }
 
 // Returns the orthogonal matrix [elements / columns, columns]: the Q of the QR decomposition of a
 // normal matrix, whose R has a positive diagonal. The decomposition is that of the taller matrix.
@@ -139,8 +135,9 @@ void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t 
   if constexpr (std::is_floating_point_v<T>) {
     if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, first, out);
     if (IsNormal(spec)) return FillNormal<T>(spec, stream, first, out);
-    if (GoesByPlace(spec)) {
-      for (size_t k = 0; k < out.size(); ++k) out[k] = static_cast<T>(AtPlace(spec, first + k));
+    if (IsIdentity(spec)) {
+      for (size_t k = 0; k < out.size(); ++k)
+        out[k] = static_cast<T>(IdentityElement(spec, first + k));
       return;
     }
   }
@@ -282,11 +279,11 @@ absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
     if (is_known) return CheckInitializer(others, dtype);
   }
   if (IsRandom(spec)) return CheckRandom(spec, dtype);
-  if (GoesByPlace(spec) || spec.op == "orthogonal") return CheckMatrix(spec, dtype);
+  if (IsIdentity(spec) || spec.op == "orthogonal") return CheckMatrix(spec, dtype);
   if (spec.op != "zeros" && spec.op != "ones" && spec.op != "constant") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
-        "random_uniform, random_normal, truncated_normal, ones_between, identity and orthogonal"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
+                     "random_uniform, random_normal, truncated_normal, identity and orthogonal"));
   }
   bool representable = false;
   const double value = ConstantOf(spec);

@@ -6,11 +6,11 @@
 //
 // The initializer ops are "zeros", "ones", "constant" (a), "random_uniform" (in [a, b)),
 // "random_normal" (mean a, standard deviation b), "truncated_normal" (as random_normal, but values
-// further than 2 b from a are drawn again, as Keras does), "ones_between" (1 for the elements from
-// number a to before number b, 0 for the others), "identity" (a on the diagonal of a matrix of b
-// columns) and "orthogonal" (a matrix of b columns whose columns, or rows if those are fewer, are
-// orthogonal and of length a). An op other than "orthogonal" may stand behind "unit_forget:", which
-// makes the second quarter of the variable's elements 1, as an LSTM's forget gates begin.
+// further than 2 b from a are drawn again, as Keras does), "identity" (a on the diagonal of a
+// matrix of b columns) and "orthogonal" (a matrix of b columns whose columns, or rows if those are
+// fewer, are orthogonal and of length a). An op other than "orthogonal" may stand behind
+// "unit_forget:", which makes the second quarter of the variable's elements 1, as an LSTM's forget
+// gates begin.
 
 #include <cstdint>
 #include <string>

@@ -149,35 +149,33 @@ std::vector<std::string> UntakenValues(const BundleReader& reader,
   return untaken;
 }
 
+// Returns a list of names for a log line, which is cut behind the eighth.
+std::string FirstNames(absl::Span<const std::string> names) {
+  constexpr size_t kNamesMax = 8;
+  return absl::StrCat(absl::StrJoin(names.subspan(0, kNamesMax), ", "),
+                      names.size() > kNamesMax ? ", ..." : "");
+}
+
 // Logs the values of a checkpoint that the job has no variable for: the model may have lost a layer
 // by mistake.
 void SayUntaken(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables) {
-  constexpr size_t kNamesMax = 8;
   std::vector<std::string> names = UntakenValues(reader, variables);
-  const size_t count = names.size();
-  if (count == 0) return;
+  if (names.empty()) return;
   for (std::string& name : names) name = Excerpt(name);
-  if (count > kNamesMax) names.resize(kNamesMax);
   Log(LogLevel::kWarning, "checkpoint_values_not_taken",
-      {{"values", count},
-       {"names", absl::StrCat(absl::StrJoin(names, ", "), count > kNamesMax ? ", ..." : "")}});
+      {{"values", names.size()}, {"names", FirstNames(names)}});
 }
 
 // Logs how many tensors of a checkpoint have types that Cohort does not have, such as TensorFlow's
 // strings, with the names of the first ones.
 void SayLeftOut(const BundleReader& reader) {
   if (reader.left_out().empty()) return;
-  constexpr size_t kNamesMax = 8;
   std::vector<std::string> names;
   for (const auto& [name, type] : reader.left_out()) {
-    if (names.size() == kNamesMax) {
-      names.push_back("...");
-      break;
-    }
     names.push_back(absl::StrCat(Excerpt(name), " (", TensorFlowTypeName(type), ")"));
   }
   Log(LogLevel::kInfo, "checkpoint_left_out",
-      {{"tensors", reader.left_out().size()}, {"names", absl::StrJoin(names, ", ")}});
+      {{"tensors", names.size()}, {"names", FirstNames(names)}});
 }
 
 // Adds to an error about damaged or missing files the names of intact checkpoints in the same

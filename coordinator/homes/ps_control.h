@@ -120,7 +120,8 @@ class PsControl {
   // Reads the whole variable, or with a name the slot of its update rule, into `whole`.
   absl::Status ReadInto(const proto::VariableLayout& variable, const std::string& slot,
                         Tensor& whole);
-  // What is read of a variable: its value if `slot` is empty, and the homes of its slices.
+  // The part of a variable that a pull reads: its value if `slot` is empty, and the homes of its
+  // slices.
   struct Reading {
     const proto::VariableLayout& variable;
     const std::string& slot;

@@ -135,11 +135,8 @@ bool LayerClass::Takes(absl::string_view argument) const {
 }
 
 std::vector<LayerValue> LayerSpec::Build(const BuiltCall& call, LayerTarget& target) const {
-  const ProductPrecision outer = target.graph.product_precision();
-  target.graph.SetProductPrecision(precision);
-  std::vector<LayerValue> values = layer->Build(call, target);
-  target.graph.SetProductPrecision(outer);
-  return values;
+  const ProductPrecisionScope scope(target.graph, precision);
+  return layer->Build(call, target);
 }
 
 ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {

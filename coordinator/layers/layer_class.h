@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// What happens to the mask of the layer's first input (LayerValue::mask): it becomes the mask of
+// The rule for the mask of the layer's first input (LayerValue::mask): it becomes the mask of
 // the outputs (kPass), or is dropped (kStop), or the layer sets the outputs' masks itself (kOwn).
 enum class MaskRule { kPass, kStop, kOwn };
 

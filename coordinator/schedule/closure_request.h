@@ -1,8 +1,8 @@
 #pragma once
 
-// What a program says of a closure when it schedules the closure: its arguments, its input, its
-// round and its steps. Programs, data sets and iterators that are registered with the coordinator
-// are handles here, whose types only the coordinator knows (closure.h).
+// The request with which a program schedules a closure: arguments, input, round and steps.
+// Programs, data sets and iterators that are registered with the coordinator are handles here,
+// whose types only the coordinator knows (closure.h).
 
 #include <cstdint>
 #include <memory>

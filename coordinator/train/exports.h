@@ -33,7 +33,7 @@ absl::Status CheckExports(const JobSpec& job, const ExportedModel& model);
 // Returns the whole value of a variable.
 using ReadWhole = absl::FunctionRef<absl::StatusOr<Tensor>(const std::string& variable)>;
 
-// What an export reads, and the time that an archive names.
+// The values that an export reads, and the time that an archive names.
 struct ExportSource {
   ReadWhole read;
   TrainedState state;  // without layouts: of the optimizer, nothing is written

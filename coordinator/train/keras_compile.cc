@@ -27,7 +27,7 @@ ordered_json OptimizerForm(ordered_json form) {
                                 "ema_from_start", "exclude_from_weight_decay", "schedule_decay"}) {
     config.erase(key);
   }
-  // What a job gives as 0 is null in Keras, but AdamW wants a number.
+  // Keras has null where a job has 0, but AdamW wants a number.
   for (const char* const key :
        {"weight_decay", "ema_overwrite_frequency", "gradient_accumulation_steps"}) {
     const bool is_number = key == std::string("weight_decay") && form.at(kClass) == "AdamW";

@@ -46,7 +46,7 @@ class Orderer {
     }
     std::vector<size_t> order;
     for (size_t i = 0; i < layers_.size(); ++i) order.push_back(i);
-    // What no output needs stands before the outputs.
+    // Layers that no output needs stand before the outputs.
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       const size_t depth_a = depths.contains(a) ? depths[a] : 0;
       const size_t depth_b = depths.contains(b) ? depths[b] : 0;

@@ -23,7 +23,7 @@
 
 namespace cohort {
 
-// What the optimizer of a job has reached.
+// The state that the optimizer of a job has reached.
 struct TrainedState {
   absl::Span<const proto::VariableLayout> layouts;  // those of all variables
   int64_t steps = 0;                                // that the optimizer has made

@@ -39,7 +39,7 @@
 
 namespace cohort {
 
-// What a slice has applied: the number of pushes, their closures, the last change by an Assign
+// The history of a slice: the number of pushes, their closures, the last change by an Assign
 // call, and the last round.
 struct SliceHistory {
   uint64_t version = 0;

@@ -26,7 +26,7 @@ absl::StatusOr<WindowParameters> WindowOf(const Shape& x, const Shape& w,
   return window;
 }
 
-// What the attributes say of one axis of y.
+// The choices of the attributes for one axis of y.
 struct AxisChoice {
   bool same = false;    // whether y has the extent of x times the stride
   bool upper = false;   // whether an odd number of cut positions cuts one more at the end

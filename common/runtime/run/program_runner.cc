@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// What the kernel of node number `node` sees of the current run: the values of the node's inputs
+// The view that the kernel of node number `node` has of the current run: the values of the inputs
 // and outputs, the RunContext and the stream. Thread-compatible.
 class NodeContext : public KernelContext {
  public:

@@ -23,7 +23,7 @@ void RunLoop(const AddUpdate& update);
 void RunLoop(const AverageUpdate& update);
 void RunLoop(const KeepUpdate& update);
 
-// What all rows of one call of AdagradRowsLoop have in common: the row width, and the share that
+// The values that all rows of one call of AdagradRowsLoop share: the row width, and the share that
 // weight decay takes of each value.
 struct RowsSpan {
   int64_t width;

@@ -26,7 +26,7 @@ bool NeedsInputDim(const KerasInitializerSpec& initializer) {
          FindScaling(name) != nullptr;
 }
 
-// What Embedding and EmbeddingBag have in common.
+// Base of Embedding and EmbeddingBag.
 class TableLayer : public Layer {
  public:
   void Read(LayerReader& reader) override {

@@ -112,6 +112,7 @@ class Recurrent : public Layer {
   // Adds cohort.Recurrent, which has the batch first.
   std::vector<LayerValue> BuildWhole(const BuiltCall& call, const WholeCell& whole,
                                      const Nodes& nodes) const {
+    const ProductPrecisionScope scope(nodes.graph(), whole.precision);
     const bool masked = !call.input().mask.empty();
     const auto squeeze = [&](const std::string& x, int64_t axis) {
       return nodes.Op("Squeeze", {x, nodes.Ints({axis})});
@@ -144,6 +145,7 @@ class Recurrent : public Layer {
   // Adds ONNX's operator with the steps first, because onnxruntime computes no other order.
   std::vector<LayerValue> BuildOnnx(const BuiltCall& call, const WholeCell& whole,
                                     const Nodes& nodes) const {
+    const ProductPrecisionScope scope(nodes.graph(), whole.precision);
     std::vector<std::string> inputs = {nodes.Transpose(whole.x, {1, 0, 2}), whole.w, whole.r,
                                        whole.b, ""};
     for (size_t i = 1; i < call.inputs.size(); ++i) {

@@ -60,7 +60,7 @@ bool AddFunctions(const std::vector<const Activation*>& functions,
   return true;
 }
 
-// What an operator of ONNX needs to know of a cell beside its variables.
+// The form of a cell for an operator of ONNX, beside its variables.
 struct OnnxForm {
   const char* op;
   std::vector<size_t> gates;  // for each gate of ONNX, its number in Keras's order
@@ -89,6 +89,7 @@ class KernelCell : public RecurrentCell {
     config.Number("recurrent_dropout", kRates, &recurrent_dropout_);
     config.Ignore("implementation");
     config.Ignore("seed");
+    precision_ = reader.precision();
   }
 
   CellForm Form() const override { return {{units_}, 0, recurrent_dropout_}; }
@@ -112,7 +113,7 @@ class KernelCell : public RecurrentCell {
     if (recurrent_dropout_ > 0 && site.target.mode == ModelMode::kTraining) return std::nullopt;
     const Nodes nodes(site.target.graph);
     const OnnxForm form = Onnx();
-    WholeCell whole{.op = form.op};
+    WholeCell whole{.op = form.op, .precision = precision_};
     if (!AddFunctions(form.functions, whole.attributes)) return std::nullopt;
     if (form.linear_before_reset) {
       whole.attributes.push_back(IntAttribute("linear_before_reset", 1));
@@ -131,11 +132,20 @@ class KernelCell : public RecurrentCell {
 
   std::string AddInputs(const std::string& x, const CellSite& site) const override {
     const Nodes nodes(site.target.graph);
+    const ProductPrecisionScope scope(site.target.graph, precision_);
     const std::string y = nodes.Op("MatMul", {Dropped(x, site, nodes), site.Variable("kernel")});
     return use_bias_ ? nodes.Add(y, InputBias(site, nodes)) : y;
   }
 
+  CellStates AddStep(const std::string& inputs, const CellStates& states,
+                     const CellSite& site) const final {
+    const ProductPrecisionScope scope(site.target.graph, precision_);
+    return Step(inputs, states, site);
+  }
+
  protected:
+  virtual CellStates Step(const std::string& inputs, const CellStates& states,
+                          const CellSite& site) const = 0;
   virtual absl::Status PlanBias(const PlannedCall& call, const std::string& path,
                                 LayerPlan& plan) const {
     return plan.Add(call, path, Shape({gates_ * units_}), bias_).status();
@@ -202,6 +212,7 @@ class KernelCell : public RecurrentCell {
   bool use_bias_ = true;
   double dropout_ = 0;
   double recurrent_dropout_ = 0;
+  ProductPrecision precision_ = ProductPrecision::kFloat32;
   WeightRules kernel_{{.class_name = "GlorotUniform"}};
   WeightRules recurrent_{{.class_name = "Orthogonal", .a = 1}};
   WeightRules bias_{{.class_name = "Zeros"}};
@@ -211,15 +222,14 @@ class SimpleRNNCell : public KernelCell {
  public:
   SimpleRNNCell() : KernelCell(1) {}
 
-  CellStates AddStep(const std::string& inputs, const CellStates& states,
-                     const CellSite& site) const override {
+ protected:
+  CellStates Step(const std::string& inputs, const CellStates& states,
+                  const CellSite& site) const override {
     const Nodes nodes(site.target.graph);
     const std::string h =
         nodes.Op("MatMul", {Recurrent(states[0], site, nodes), site.Variable("recurrent_kernel")});
     return {Apply(activation(), nodes.Add(inputs, h), site)};
   }
-
- protected:
   OnnxForm Onnx() const override { return {"RNN", {0}, {&activation()}}; }
 };
 
@@ -241,8 +251,9 @@ class LSTMCell : public KernelCell {
     return form;
   }
 
-  CellStates AddStep(const std::string& inputs, const CellStates& states,
-                     const CellSite& site) const override {
+ protected:
+  CellStates Step(const std::string& inputs, const CellStates& states,
+                  const CellSite& site) const override {
     const Nodes nodes(site.target.graph);
     const std::string h =
         nodes.Op("MatMul", {Recurrent(states[0], site, nodes), site.Variable("recurrent_kernel")});
@@ -252,18 +263,12 @@ class LSTMCell : public KernelCell {
     const std::string c = nodes.Add(nodes.Mul(gate(1), states[1]), added);
     return {nodes.Mul(gate(3), Apply(activation(), c, site)), c};
   }
-
- protected:
   absl::Status PlanBias(const PlannedCall& call, const std::string& path,
                         LayerPlan& plan) const override {
     ASSIGN_OR_RETURN(VariableSpec* const variable,
                      plan.Add(call, path, Shape({4 * units()}), bias()));
     // With unit_forget_bias, the bias of the forget gate begins at 1.
-    if (unit_forget_bias_ && bias().initializer.class_name == "Zeros") {
-      variable->initializer.set_op("ones_between");
-      variable->initializer.set_a(static_cast<double>(units()));
-      variable->initializer.set_b(static_cast<double>(2 * units()));
-    } else if (unit_forget_bias_ && !absl::StartsWith(variable->initializer.op(), kUnitForget)) {
+    if (unit_forget_bias_ && !absl::StartsWith(variable->initializer.op(), kUnitForget)) {
       variable->initializer.set_op(absl::StrCat(kUnitForget, variable->initializer.op()));
     }
     return absl::OkStatus();
@@ -291,8 +296,9 @@ class GRUCell : public KernelCell {
     reader.config.Bool("reset_after", &reset_after_);
   }
 
-  CellStates AddStep(const std::string& inputs, const CellStates& states,
-                     const CellSite& site) const override {
+ protected:
+  CellStates Step(const std::string& inputs, const CellStates& states,
+                  const CellSite& site) const override {
     const Nodes nodes(site.target.graph);
     const std::string kernel = site.Variable("recurrent_kernel");
     const std::string before = Recurrent(states[0], site, nodes);
@@ -320,8 +326,6 @@ class GRUCell : public KernelCell {
     const std::string rest = nodes.Sub(nodes.Number(1), update);
     return {nodes.Add(kept, nodes.Mul(rest, candidate))};
   }
-
- protected:
   absl::Status PlanBias(const PlannedCall& call, const std::string& path,
                         LayerPlan& plan) const override {
     const Shape shape = reset_after_ ? Shape({2, 3 * units()}) : Shape({3 * units()});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/program/product_precision.h"
 #include "coordinator/layers/layer.h"
 #include "coordinator/layers/layer_reader.h"
 
@@ -44,6 +45,7 @@ struct WholeCell {
   std::string r = "";   // [1,gates * units,units]
   std::string b = "";   // [1,2 * gates * units]; empty: the cell has no bias
   std::vector<onnx::AttributeProto> attributes = {};
+  ProductPrecision precision = ProductPrecision::kFloat32;
 };
 
 // Implementations are immutable after Read; thread-compatible.

@@ -73,16 +73,15 @@ memory::desc Any(const memory::dims& dims, memory::data_type type) {
 struct InsideTypes {
   explicit InsideTypes(const ConvForm& form) {
     const bool rounds = form.precision == ProductPrecision::kBfloat16;
-    const auto factor = rounds ? memory::data_type::bf16 : kFloat;
+    factor = rounds ? memory::data_type::bf16 : kFloat;
     x = form.kind == ConvKind::kInputGrad ? kFloat : factor;
     w = form.kind == ConvKind::kWeightGrad ? kFloat : factor;
     y = form.kind == ConvKind::kForward ? kFloat : factor;
-    hint_x = hint_w = factor;
   }
 
+  // The type of the factors of the forward convolution.
+  memory::data_type factor;
   memory::data_type x, w, y;
-  // The types of the forward convolution that a gradient is made from.
-  memory::data_type hint_x, hint_w;
 };
 
 // Returns attributes by which every run passes a scratchpad of its own to the primitive, so that
@@ -98,8 +97,8 @@ dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, const
   using dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_training;
   const InsideTypes types(form);
-  const memory::desc x = Any(all.x, types.hint_x);
-  const memory::desc w = Any(all.w, types.hint_w);
+  const memory::desc x = Any(all.x, types.factor);
+  const memory::desc w = Any(all.w, types.factor);
   const memory::desc y = Any(all.y, types.y);
   const auto desc =
       form.has_bias

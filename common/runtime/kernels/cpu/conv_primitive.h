@@ -21,7 +21,7 @@ enum class ConvKind {
   kWeightGrad,  // the gradient of w: computes dw from dy and x
 };
 
-// What a primitive is made for.
+// The pass that a primitive computes, and in which precision.
 struct ConvForm {
   ConvKind kind = ConvKind::kForward;
   ProductPrecision precision = ProductPrecision::kFloat32;

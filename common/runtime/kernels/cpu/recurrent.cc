@@ -33,7 +33,7 @@ void SwapAxes(const float* in, int64_t a, int64_t b, int64_t size, float* out) {
   }
 }
 
-// What all runs of a kernel share.
+// The settings that all runs of a kernel share.
 struct WalkSetup {
   GemmSettings products;
   std::shared_ptr<OutputPool> scratch;  // that of all kernels of a registry

@@ -18,7 +18,7 @@ void CopyRow(const float* from, int64_t count, float* to) {
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
-// What both ways through a direction share: where the rows of a step are. Thread-compatible.
+// Base of both ways through a direction: where the rows of a step are. Thread-compatible.
 class Walk {
  public:
   explicit Walk(const DirectionLayer& layer)

@@ -81,7 +81,7 @@ const NamedFunction* FindFunction(const std::string& name) {
   return nullptr;
 }
 
-// What a node runs: the function, and the attributes that are passed to the function.
+// The function that a node runs, and the attributes that are passed to the function.
 struct UnaryCall {
   RunUnary run = nullptr;
   UnaryParameters parameters;

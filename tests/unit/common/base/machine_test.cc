@@ -118,8 +118,8 @@ TEST_F(CgroupTest, WhatCannotBeReadLimitsNothing) {
 
 // A container with a part of the machine: as many threads as processors would wait for their turn.
 TEST_F(CgroupTest, AQuotaBoundsTheProcessorsThatThreadsAreMadeFor) {
-  const int all = ProcessorCount(root_);
-  EXPECT_EQ(all, ProcessorCount("/no/such/directory")) << "no quota";
+  const int all = ProcessorCountBelow(root_);
+  EXPECT_EQ(all, ProcessorCountBelow("/no/such/directory")) << "no quota";
   Put("/proc/self/cgroup", "0::/box\n");
   Put("/proc/self/mountinfo", kUnifiedMount);
   for (const auto& [quota, processors] : std::map<std::string, int>{{"max 100000", all},
@@ -129,7 +129,7 @@ TEST_F(CgroupTest, AQuotaBoundsTheProcessorsThatThreadsAreMadeFor) {
                                                                     {"150000 100000", 2},
                                                                     {"900000000 100000", all}}) {
     Put("/sys/fs/cgroup/box/cpu.max", quota);
-    EXPECT_EQ(ProcessorCount(root_), std::min(processors, all)) << quota;
+    EXPECT_EQ(ProcessorCountBelow(root_), std::min(processors, all)) << quota;
   }
 }
 

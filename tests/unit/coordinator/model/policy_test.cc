@@ -68,6 +68,24 @@ TEST(Policy, OfALayerWithinALayerIsItsOwn) {
   EXPECT_THAT(job->model.notes, ElementsAre(HasSubstr("mixed_float16")));
 }
 
+// With whole cells and, for recurrent dropout, step by step.
+TEST(Policy, OfACellIsThatOfItsProducts) {
+  for (const double recurrent_dropout : {0.0, 0.5}) {
+    const auto marked = [&](const json& cell_policy, const json& layer_policy) {
+      json cell = {{"name", "cell"}, {"units", 8}, {"recurrent_dropout", recurrent_dropout}};
+      if (!cell_policy.is_null()) cell["dtype"] = cell_policy;
+      json config = {{"cell", {{"class_name", "LSTMCell"}, {"config", cell}}}};
+      if (!layer_policy.is_null()) config["dtype"] = layer_policy;
+      const auto job = JobOf(Sequential(
+          json::array({{{"class_name", "RNN"}, {"config", config}}, Dense(nullptr, "head")})));
+      EXPECT_TRUE(job.ok()) << job.status();
+      return job.ok() ? MarkedNodes(*job, {-1, 3, 8}, {-1, 8}) : -1;
+    };
+    EXPECT_GT(marked("mixed_bfloat16", nullptr), 0) << recurrent_dropout;
+    EXPECT_EQ(marked(nullptr, "mixed_bfloat16"), 0) << recurrent_dropout;
+  }
+}
+
 TEST(Policy, IsPartOfTheSettings) {
   const auto mixed = JobOf(Sequential(json::array({Dense("mixed_bfloat16", "a")})));
   const auto plain = JobOf(Sequential(json::array({Dense("float32", "a")})));
