@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the CRC state of each byte value, for the bit-reversed CRC-32C polynomial 0x82f63b78.
+// Returns the table of the CRCs of all byte values, for the bit-reversed CRC-32C polynomial
+// 0x82f63b78.
 constexpr std::array<uint32_t, 256> MakeTable() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {

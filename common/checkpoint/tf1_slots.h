@@ -46,11 +46,11 @@ struct Tf1SlotName {
   Tf1Slot slot;
 };
 
-// Returns which slot of the rule a tensor is, or nothing if it is a variable or another's slot.
+// Returns which slot of the rule a tensor is, or nullopt if it is a variable or another's slot.
 std::optional<Tf1SlotName> ParseTf1SlotName(const Tf1Rule& rule, absl::string_view tensor);
 
 // Returns how many steps an Adam has made whose power of beta_2 is `beta2_power` = beta_2^(t+1), as
-// TensorFlow keeps it, or nothing if the power says nothing: it is no number in (0, beta_2], or so
+// TensorFlow keeps it, or nullopt if the power says nothing: it is no number in (0, beta_2], or so
 // small that rounding decides. beta_1's power underflows after some 830 steps, so it is not asked.
 std::optional<int64_t> Tf1StepsOfPower(double beta2_power, double beta_2);
 

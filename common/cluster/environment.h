@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// A getter that returns the value of an environment variable, or nothing if the variable is not
+// A getter that returns the value of an environment variable, or nullopt if the variable is not
 // set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 

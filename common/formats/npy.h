@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// Upper bound of the header's bytes. NumPy itself asks the user above 10,000 bytes.
+// Upper bound on the header's bytes. NumPy itself asks the user above 10,000 bytes.
 inline constexpr size_t kNpyHeaderMax = 65536;
 
 // The description that stands before the elements of an array.

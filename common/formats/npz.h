@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Upper bound of the size of one array in bytes. A member that is read is in memory as a whole.
+// Upper bound on the size of one array in bytes. A member that is read is in memory as a whole.
 inline constexpr uint64_t kNpzArrayBytesMax = uint64_t{64} << 30;
 
 // Opens the arrays of an archive; `path` is for messages. Each member is read once for its header.

@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// Upper bound of the header's bytes, as in the format's own library.
+// Upper bound on the header's bytes, as in the format's own library.
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;
 
 using SafetensorsMetadata = std::map<std::string, std::string>;

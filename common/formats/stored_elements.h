@@ -19,7 +19,7 @@
 
 namespace cohort {
 
-// Upper bound of the axes of an array in a file, as in NumPy.
+// Upper bound on the axes of an array in a file, as in NumPy.
 inline constexpr size_t kStoredRankMax = 64;
 
 // The type and byte order of elements in a file.

@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// Returns CUDA's number of the GPU that a plan's device name means (1 for "gpu:1"), or nothing for
+// Returns CUDA's number of the GPU that a plan's device name means (1 for "gpu:1"), or nullopt for
 // any other device.
 std::optional<int32_t> GpuNumber(absl::string_view device);
 inline bool IsGpu(absl::string_view device) { return GpuNumber(device).has_value(); }

@@ -20,7 +20,7 @@ namespace cohort {
 
 inline constexpr absl::Duration kDefaultLease = absl::Seconds(5);
 
-// Upper bound of AttachRequest.coordinator_place: a host name has at most 64 bytes, and two of
+// Upper bound on AttachRequest.coordinator_place: a host name has at most 64 bytes, and two of
 // them, an IPv6 address and a process number fit.
 inline constexpr size_t kPlaceBytesMax = 256;
 

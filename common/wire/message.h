@@ -53,7 +53,7 @@ struct Message {
   absl::Duration silence = absl::InfiniteDuration();
 };
 
-// Upper bound of a received tensor: a tensor arrives in one message.
+// Upper bound on a received tensor: a tensor arrives in one message.
 inline constexpr size_t kTensorBytesMax = size_t{1} << 30;
 
 // MetaOf returns the type and shape of a tensor as a proto. SliceOf returns a slice that sends the

@@ -181,7 +181,7 @@ class ClusterCoordinator {
   // with SkipTo. Without a recovery directory, does nothing. Errors: DATA_LOSS naming the file;
   // FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
-  // Returns the coordinator's state from which ResumeState would resume, or nothing if there is
+  // Returns the coordinator's state from which ResumeState would resume, or nullopt if there is
   // none; changes nothing. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's
   // state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;

@@ -143,8 +143,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Ends the cluster's work when the coordinator ends: callbacks of waiting Claim and WhenReady
   // calls are dropped, and connections stop. A later WhenReady gets CANCELLED.
   void Stop();
-  // Returns an error of class STALE if another coordinator has taken over this job, as far as a
-  // task has reported it; else OK.
+  // Returns an error of class STALE if a task has reported that another coordinator has
+  // taken over this job; else OK.
   absl::Status superseded() const;
   // Ends every present and later wait for tasks with the error `why`.
   void Abort(const absl::Status& why);

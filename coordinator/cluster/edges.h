@@ -49,8 +49,9 @@ class Edges {
   // Returns the tasks of all pairs that are reported but not broken yet. While there are such
   // pairs, Update must be called again and again.
   std::set<TaskId> Waiting() const;
-  // Decides which pairs have become broken and which have healed, and returns these changes.
-  // `heard` contains those tasks of Waiting() that the coordinator hears.
+  // Decides which pairs of tasks have broken and which have healed, and returns these changes.
+  // `heard` contains the tasks of Waiting() that still answer the coordinator's heartbeats: a pair
+  // with a task that does not is no broken pair, but perhaps a lost task.
   std::vector<Change> Update(absl::Time now, const std::set<TaskId>& heard);
 
   const std::set<TaskPair>& broken() const { return broken_; }

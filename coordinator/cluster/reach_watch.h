@@ -24,7 +24,7 @@ class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
-    // A function that returns whether the coordinator hears from the task now.
+    // A function that returns whether the task answers the coordinator now.
     std::function<bool(TaskId)> is_heard;
     // Called when the set broken() has changed. is_heard and on_change are called without the lock,
     // and must not block.

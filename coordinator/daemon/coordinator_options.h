@@ -40,7 +40,7 @@ struct CoordinatorOptions {
   // True if the state directory was made for this start. The same command would then make another
   // one next time.
   bool state_directory_is_new = false;
-  // The time for which a local task lives without a coordinator. If zero, it never ends by itself.
+  // How long a local task lives without a coordinator. If zero, it never ends by itself.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // The address at which the coordinator serves operators, and a file to which it writes this
   // address. If an address is empty, operators are not served; if a file name is empty, no file is

@@ -45,7 +45,7 @@ class PsControl {
     WhenStable when_stable;
     // The time limit of an operation, including its waits for recoveries.
     absl::Duration recovery_timeout = absl::Minutes(10);
-    // The time for which calls in a row to a home may stay unanswered although the home serves.
+    // How long calls in a row to a home may stay unanswered although the home serves.
     absl::Duration unanswered_max = absl::Seconds(60);
   };
   PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
@@ -81,9 +81,9 @@ class PsControl {
   // id.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);
-  // Sets the whole content of a slot of the variable's update rule. `update` is the number of the
-  // change, as of Change. Errors, after which nothing was changed: INVALID_ARGUMENT naming the
-  // variable, for an unknown slot or content of another type or shape.
+  // Overwrites the whole content of a slot of the variable's update rule. `update` is the number of
+  // the change (NextUpdate), as in Change. Errors, after which nothing was changed:
+  // INVALID_ARGUMENT naming the variable, for an unknown slot or content of another type or shape.
   absl::Status SetSlot(const proto::VariableLayout& variable, const std::string& slot,
                        const Tensor& content, uint64_t update);
   // Sets each variable to its moving average. Errors: INVALID_ARGUMENT if a variable has no moving

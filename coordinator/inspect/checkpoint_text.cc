@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the reason for which a checkpoint cannot be opened.
+// Upper bound on the reason for which a checkpoint cannot be opened.
 constexpr size_t kReasonMax = 1000;
 
 absl::StatusOr<uint64_t> FileBytes(FileSystem& files, const std::string& path) {

@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-// Upper bound of a name in a table, a picture or a line of text.
+// Upper bound on a name in a table, a picture or a line of text.
 inline constexpr size_t kShownNameMax = 200;
 
 // Returns `text` as printable ASCII of at most `bytes_max` bytes. Other bytes are written as \xNN,

@@ -83,7 +83,7 @@ struct OutputComponents {
   std::map<std::string, uint32_t> by_name;
 
   bool empty() const { return !all.has_value() && in_order.empty() && by_name.empty(); }
-  // Returns the component of output number `output`, or nothing if none is given.
+  // Returns the component of output number `output`, or nullopt if none is given.
   std::optional<uint32_t> Of(size_t output, const std::string& name) const;
 
   friend bool operator==(const OutputComponents&, const OutputComponents&) = default;

@@ -159,7 +159,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_
 // Returns the whole job as JSON, defaults included. ParseJob reads the text back to the same value.
 std::string JobToJson(const JobSpec& job);
 
-// Upper bound of the size of a job file in bytes.
+// Upper bound on the size of a job file in bytes.
 inline constexpr size_t kJobFileBytesMax = 1 << 20;
 
 }  // namespace cohort

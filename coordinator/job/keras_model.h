@@ -25,7 +25,7 @@ struct KerasModelFile {
 // Reads the file at `path`. Errors name the path.
 using ModelFileReader = std::function<absl::StatusOr<KerasModelFile>(const std::string& path)>;
 
-// Upper bound of the JSON of one model in bytes.
+// Upper bound on the JSON of one model in bytes.
 inline constexpr size_t kModelConfigBytesMax = 16 << 20;
 
 struct ResolvedModel {

@@ -48,7 +48,7 @@ struct AsynchronousSpec {
 };
 
 struct BoundedStalenessSpec {
-  // Upper bound of the steps between a step and the oldest step that is not done.
+  // Upper bound on the steps between a step and the oldest step that is not done.
   int64_t steps = 0;
 
   friend bool operator==(const BoundedStalenessSpec&, const BoundedStalenessSpec&) = default;

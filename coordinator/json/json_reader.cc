@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Upper bound of the errors in one message.
+// Upper bound on the errors in one message.
 constexpr size_t kErrorsMax = 30;
 
 // Returns the integer, or nothing if the value is not a whole number. R and Python front ends

@@ -86,7 +86,7 @@ class ObjectReader {
   bool HoldsList(const std::string& key);
   // Returns whether the key is in the file with the value null.
   bool HoldsNull(const std::string& key);
-  // Returns the key's place, or nothing if the key is absent or null. The place is valid until
+  // Returns the key's place, or nullopt if the key is absent or null. The place is valid until
   // another key is recorded.
   std::optional<JsonPlace> Place(const std::string& key);
 
@@ -186,7 +186,7 @@ bool IsOfOtherPackage(absl::string_view registered);
 // Returns the name of a function, which is given as a string or in the class form of a function.
 std::optional<std::string> FunctionName(const nlohmann::json& value);
 
-// Returns the integers of an array, each of which must be in `range`, or nothing after an error.
+// Returns the integers of an array, each of which must be in `range`, or nullopt after an error.
 // `path` is the path of `value`.
 std::optional<std::vector<int64_t>> ReadInts(const nlohmann::json& value, const std::string& path,
                                              IntRange range, JsonErrors& errors);

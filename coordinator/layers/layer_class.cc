@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Upper bound of layers within layers.
+// Upper bound on layers within layers.
 constexpr int kDepthMax = 16;
 
 // Names that releases of TensorFlow and Keras write for a class, with the name of the class.

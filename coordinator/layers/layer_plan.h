@@ -79,7 +79,7 @@ struct PlannedOutputs {
   std::vector<TensorType> types;
 };
 
-// Upper bound of the calls of all layers of a model.
+// Upper bound on the calls of all layers of a model.
 inline constexpr size_t kPlannedCallsMax = 10000;
 
 // Collects variables and lookups. Thread-compatible.

@@ -57,7 +57,7 @@ class SupervisedProcess {
   pid_t pid() const { return pid_; }
   bool adopted() const { return descriptor_.ok(); }
   void Signal(int signal) const;
-  // Returns how the process has ended, or nothing while it runs. Never blocks. For a child that has
+  // Returns how the process has ended, or nullopt while it runs. Never blocks. For a child that has
   // ended, only the first call tells how. For an adopted process, the text says that this is not
   // known, because the kernel tells it only to the parent.
   std::optional<std::string> Poll() const;

@@ -44,7 +44,7 @@ class LocalCluster {
     int worker_threads = 1;
     TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
-    // The time for which a child lives without a coordinator. If zero, it never ends by itself.
+    // How long a child lives without a coordinator. If zero, it never ends by itself.
     absl::Duration orphan_timeout = absl::Seconds(30);
   };
 

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Upper bound of the numbers in one list of a config.
+// Upper bound on the numbers in one list of a config.
 constexpr size_t kNumbersMax = 65536;
 // Up to 2^53 every whole number is a double.
 constexpr double kWholeMax = 9007199254740992.0;

@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// Upper bound of the layers of one model, and of the calls of all layers.
+// Upper bound on the layers of one model, and of the calls of all layers.
 inline constexpr size_t kLayersMax = 1000;
 inline constexpr size_t kCallsMax = 10000;
 

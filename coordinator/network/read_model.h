@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-// Returns the version in a text such as "2.15.0" or "2.2.4-tf", or nothing if the text is none or
+// Returns the version in a text such as "2.15.0" or "2.2.4-tf", or nullopt if the text is none or
 // is one before Keras 2.0, whose files have other keys.
 std::optional<KerasVersion> ParseKerasVersion(const std::string& text);
 

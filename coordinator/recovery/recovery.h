@@ -38,7 +38,7 @@
 namespace cohort {
 
 // Saves recovery checkpoints of a job, and restores the job from the last one after a loss. Calls
-// and timers share its ownership. Thread-safe.
+// and timers share ownership of it. Thread-safe.
 class Recovery : public std::enable_shared_from_this<Recovery> {
  public:
   struct Options {

@@ -25,7 +25,8 @@ struct ResourceRequest {
   Message message;
 };
 
-// Makes the calls that give workers their resources, and keeps the positions of iterators.
+// Builds the requests that create resources on workers (programs, data sets, iterators), and
+// records the positions of iterators.
 // Thread-compatible.
 class ResourceCatalog {
  public:

@@ -95,7 +95,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndFetch();
   void SetEpoch(uint64_t epoch);  // sets the epoch that later calls carry
   // Pauses the scheduler: no closure runs until Resume. Closures in flight are queued again, and
-  // answers of their calls no longer count. Until Resume, a Join waits, and closures end only at
+  // answers to their calls no longer count. Until Resume, a Join waits, and closures end only at
   // their deadlines. `why` is shown to people.
   void Pause(absl::string_view why);
   // Resumes after a restore, under a new epoch. The parameter servers now hold what the last

@@ -22,7 +22,7 @@ namespace {
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
-// The time for which a worker gets no closures after it could not reach a parameter server. During
+// How long a worker gets no closures after it could not reach a parameter server. During
 // this time the server comes back or is declared lost. Without the pause, one closure after another
 // would fail.
 constexpr absl::Duration kHold = absl::Milliseconds(250);

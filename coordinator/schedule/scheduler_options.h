@@ -25,7 +25,7 @@ struct SchedulerOptions : ScheduleLimits {
   // ahead of the oldest closure that has not ended. So a closure reads the effects of all closures
   // that are more than `steps_ahead_max` ids older.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
-  // The time for which a worker may leave set-up calls in a row unanswered. After that, the closure
+  // How long a worker may leave set-up calls in a row unanswered. After that, the closure
   // that needs the calls fails.
   absl::Duration setup_timeout = absl::Seconds(60);
   // The capacity of the redo log in steps of closures. The log keeps closures until they are

@@ -71,7 +71,8 @@ void Scheduler::TakeBackLocked() {
   slots_.Clear();
   for (const auto& [id, run] : in_flight_) {
     queue_.PutBack(id);
-    // A late answer on the gang's channel must not put workers out of step in the next epoch.
+    // The gang's channel is told to ignore late answers. In the next epoch they would mark workers
+    // as out of step that are members of a new gang.
     if (run.gang_channel != nullptr) run.gang_channel->Retire();
   }
   in_flight_.clear();

@@ -196,7 +196,8 @@ std::map<std::string, size_t> OperationsOf(const ordered_json& model) {
   return places;
 }
 
-// Collects the groups of one model from its canonical JSON. Thread-compatible.
+// Collects the groups of weights of one model, a group for each layer, from the model's canonical
+// JSON. Thread-compatible.
 class GroupCollector {
  public:
   GroupCollector(bool is_keras2, absl::Span<const std::string> variables)

@@ -16,6 +16,7 @@
 #include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "tests/sim/daemon_sim.h"
+#include "tests/sim/golden_data.h"
 #include "tests/unit/common/formats/hdf5/hdf5_support.h"
 
 namespace cohort {
@@ -27,54 +28,6 @@ using testing::Not;
 
 constexpr double kLossTolerance = 1e-5;
 constexpr double kWeightTolerance = 2e-5;
-
-// The losses of the steps, in the order in which the worker answered.
-class StepLosses final : public SimWatcher {
- public:
-  const std::vector<double>& losses() const { return losses_; }
-
-  SimFate OnRequest(const SimMessage&) override { return {}; }
-  void OnArrival(const SimMessage&) override {}
-  SimFate OnResponse(const SimMessage& message) override {
-    if (!absl::EndsWith(message.method, "/RunClosure") || !message.response->ok()) return {};
-    proto::RunClosureResponse answer;
-    EXPECT_TRUE(answer.ParseFromString((*message.response)->header));
-    EXPECT_GE(answer.fetches_size(), 2);
-    PayloadReader reader((*message.response)->payload);
-    const auto sum = reader.ReadTensor(answer.fetches(0));
-    const auto count = reader.ReadTensor(answer.fetches(1));
-    EXPECT_TRUE(sum.ok() && count.ok());
-    losses_.push_back(sum->span<float>()[0] / count->span<float>()[0]);
-    return {};
-  }
-
- private:
-  std::vector<double> losses_;
-};
-
-std::string BigEndian(uint32_t word) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(word >> shift));
-  return bytes;
-}
-
-// Returns the tensors, one behind the other along axis 0, as an IDX file.
-std::string IdxOf(const std::vector<json>& tensors) {
-  const bool is_float = tensors[0]["dtype"] == "float32";
-  std::vector<uint32_t> dims = tensors[0]["shape"];
-  dims[0] *= static_cast<uint32_t>(tensors.size());
-  std::string bytes = {0, 0, is_float ? '\x0d' : '\x0c', static_cast<char>(dims.size())};
-  for (const uint32_t dim : dims) bytes += BigEndian(dim);
-  for (const json& tensor : tensors) {
-    for (const json& element : tensor["data"]) {
-      const float real = is_float ? element.get<float>() : 0;
-      uint32_t word = is_float ? 0 : static_cast<uint32_t>(element.get<int32_t>());
-      if (is_float) std::memcpy(&word, &real, sizeof(word));
-      bytes += BigEndian(word);
-    }
-  }
-  return bytes;
-}
 
 // What one file says of a training: its weights, and how the training goes on.
 struct Golden {

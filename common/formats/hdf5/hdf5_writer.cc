@@ -16,18 +16,18 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the bytes of an attribute's elements, as in Keras.
+// Upper bound on the bytes of an attribute's elements, as in Keras.
 constexpr size_t kListBytesMax = 64512;
 constexpr uint64_t kSuperblockBytes = 96;
 constexpr uint64_t kNoAddress = ~uint64_t{0};
-// Upper bound of the symbols in a list: twice the K of the superblock.
+// Upper bound on the symbols in a list: twice the K of the superblock.
 constexpr size_t kSymbolsMax = 8;
-// Upper bound of the children of a node of a symbol table's tree.
+// Upper bound on the children of a node of a symbol table's tree.
 constexpr size_t kChildrenMax = 32;
 constexpr uint64_t kTreeNodeBytes = 24 + 8 * kChildrenMax + 8 * (kChildrenMax + 1);
 constexpr uint64_t kSymbolListBytes = 8 + 40 * kSymbolsMax;
 constexpr size_t kHeapBytesMin = 4096;  // size of a global heap
-// Upper bound of the objects in a heap, whose numbers have 16 bits.
+// Upper bound on the objects in a heap, whose numbers have 16 bits.
 constexpr size_t kHeapObjectsMax = 60000;
 constexpr uint16_t kFillValueMessage = 0x5;
 

@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// A frame that waits until its bearer has room.
+// A frame that waits until its bearer, the connection that carries frames, has room.
 struct UnsentFrame {
   std::string head;
   Payload following;

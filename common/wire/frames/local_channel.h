@@ -94,8 +94,8 @@ class LocalSession final : public FrameConnection::Owner,
     Time look;                         // time at which ExpireCalls looks at the call again
     // The call's request, while it waits for room at the server.
     absl::optional<Message> waits = {};
-    // The room in the budget `unasked_` that the call's request takes, if the request was sent
-    // without asking the server for room.
+    // The bytes of the budget `unasked_` that the call's request holds; null if the server was
+    // asked for room first.
     ByteBudget::Room unasked = nullptr;
   };
 

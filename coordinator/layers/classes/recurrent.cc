@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-// Upper bound of the steps, each of which has nodes of its own.
+// Upper bound on the steps, each of which has nodes of its own.
 constexpr int64_t kStepsMax = 2048;
 
 class Recurrent : public Layer {

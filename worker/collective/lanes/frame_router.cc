@@ -17,7 +17,7 @@ proto::WatchGroupResponse ToProto(const RankLeft& left) {
   return response;
 }
 
-// Upper bound of the RPCs that wait until this worker has formed their groups. Every rank may have
+// Upper bound on the RPCs that wait until this worker has formed their groups. Every rank may have
 // several frames under way in each operation that it has begun; more RPCs are an error.
 constexpr uint64_t kWaitingCallsMax = 65536;
 

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Upper bound of the operations under way in a group. A rank is at most this number of operations
+// Upper bound on the operations under way in a group. A rank is at most this number of operations
 // ahead of another rank; further calls wait.
 inline constexpr size_t kLaneOperationsMax = 64;
 

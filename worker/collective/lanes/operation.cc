@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the elements that are combined at a time, so that their operands stay in the
+// Upper bound on the elements that are combined at a time, so that their operands stay in the
 // second-level cache.
 constexpr int64_t kBlockElements = 8192;
 

@@ -73,7 +73,7 @@ uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int 
 // Lives on the strand of the group.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  // Upper bound of the unanswered frames of one operation to one rank.
+  // Upper bound on the number of unanswered frames of one operation to one rank.
   static constexpr int kFramesToPeerMax = 8;
 
   // Makes an operation of `host`, which owns `ways` and outlives the operation: the host owns its

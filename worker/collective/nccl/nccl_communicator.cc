@@ -164,7 +164,8 @@ absl::Status NcclCommunicator::PostPiece() {
         device_->StagedInput(slot) + static_cast<size_t>(copy.in_staging) * elements.bytes());
   }
   RETURN_IF_ERROR(device_->Post(slot, piece, elements));
-  // Nothing else may be posted before NCCL has put its operations on the GPU (nccl_table.h).
+  // Waits until NCCL's operations are on the GPU's stream: until then, the communicator takes no
+  // other work (nccl_table.h).
   RETURN_IF_ERROR(WaitUntilPosted(absl::InfiniteFuture()));
   RETURN_IF_ERROR(device_->Finish(slot, piece, elements));
   ++pieces_posted_;

@@ -38,7 +38,8 @@ struct Bucket {
   std::vector<int64_t> offsets;  // place where each item begins in the bucket, in elements
   int64_t elements = 0;
 
-  // A hash of the types, sizes and names of the items, for CollectiveCall::layout.
+  // A hash of the types, sizes and names of the items, by which ranks compare their plans
+  // (CollectiveCall::layout).
   uint64_t layout = 0;
 };
 

@@ -38,7 +38,7 @@ inline void FutexWakeAll(std::atomic<uint32_t>& word) {
 
 // The interval at which a sleeping rank checks whether the other ranks are alive.
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
-// The time for which a waiting rank polls: about twice the cost of a wake-up, which is some 30 us.
+// How long a waiting rank polls: about twice the cost of a wake-up, which is some 30 us.
 constexpr std::chrono::microseconds kLookTime{60};
 // The first part of kLookTime, in which a polling rank does not yield its core.
 constexpr std::chrono::microseconds kAloneTime{20};

@@ -70,7 +70,8 @@ class ShmCallRun {
   int Parts() const { return HasParts() ? barrier_.size() : 1; }
   Range PartOf(int rank, int part) const;
   int64_t LargestPart() const;
-  // Returns the range of piece number `piece` in a part of `count` elements.
+  // Returns the range of piece number `piece`, relative to the beginning of a part of `count`
+  // elements.
   Range PieceOf(int64_t count, int64_t piece) const;
   // Returns the address in `place` of the first element of piece number `number` of part number
   // `part`. The part begins at element `part_begin` of the input; `piece` is the piece's range in
