@@ -58,7 +58,7 @@ class Layer {
   // Returns what the layer's output adds to the loss, if that is what the layer is for, or null.
   virtual const RegularizerSpec* activity() const { return nullptr; }
 
-  // Returns the dynamic table of an embedding, or null for any other layer.
+  // Returns the dynamic table of an embedding, the first one of a nested model, or null.
   virtual const DynamicTableSpec* dynamic_table() const { return nullptr; }
 };
 

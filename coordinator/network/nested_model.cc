@@ -27,6 +27,13 @@ class NestedModel : public Layer {
     return BuildCalls(model_, call.settings, call.inputs, target);
   }
 
+  const DynamicTableSpec* dynamic_table() const override {
+    for (const LayerSpec& layer : model_.layers) {
+      if (const DynamicTableSpec* const table = layer.layer->dynamic_table()) return table;
+    }
+    return nullptr;
+  }
+
  private:
   ModelSpec model_;
 };

@@ -1,6 +1,7 @@
 // `dynamic` of an embedding: its fields, defaults and limits, and that it is written as it was
 // read.
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/job/job_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -86,6 +87,24 @@ TEST(DynamicSection, WhatATableWithoutRowsCannotHaveIsRefused) {
   EXPECT_THAT(std::string(Parse(table, {{"export", {{"onnx", "model.onnx"}}}}).status().message()),
               AllOf(HasSubstr("export.onnx: is 'model.onnx'"), HasSubstr("leave it out")));
   EXPECT_THAT(std::string(Parse({{"output_dim", 4}}).status().message()), HasSubstr("input_dim"));
+}
+
+// No file but a checkpoint has such a table, also if a model within the model has it.
+TEST(DynamicSection, OfANestedModelIsNotExportedEither) {
+  const json table = {{"class_name", "EmbeddingBag"},
+                      {"config", {{"output_dim", 4}, {"dynamic", json::object()}}}};
+  json model = {{"class_name", "Sequential"}, {"config", {{"layers", {table}}}}};
+  model = {{"class_name", "Sequential"}, {"config", {{"name", "tower"}, {"layers", {model}}}}};
+  model = {{"class_name", "Sequential"}, {"config", {{"layers", {model}}}}};
+  for (const char* key : {"onnx", "keras", "weights_h5", "safetensors", "tf_checkpoint"}) {
+    const std::string name =
+        key == std::string("weights_h5") ? "m.weights.h5" : absl::StrCat("m.", key);
+    const auto job = Parse({{"output_dim", 4}, {"dynamic", json::object()}},
+                           {{"model", model}, {"export", {{key, name}}}});
+    EXPECT_THAT(std::string(job.status().message()),
+                AllOf(HasSubstr(absl::StrCat("export.", key)), HasSubstr("layer 'tower'"),
+                      HasSubstr("has a dynamic table")));
+  }
 }
 
 }  // namespace
