@@ -1,6 +1,6 @@
 #pragma once
 
-// The text of an error number of the operating system, for messages that are not made by
+// The text of an operating-system error number, for messages that are not made by
 // ErrnoStatus (status.h).
 
 #include <string>

@@ -81,8 +81,8 @@ class DataShardWriter {
                                                                  int shard, int num_shards);
   // Writes the rows `rows` of the logical tensor `name`, whose whole shape is `full_shape`; `value`
   // holds exactly these rows. A scalar is saved whole, as the rows {0, 1}. Errors: those of
-  // DescribeSlice; INVALID_ARGUMENT if `value` has another shape than the rows; those of
-  // WritableFile::Append. After an error the writer must not be used any more.
+  // DescribeSlice; INVALID_ARGUMENT if the shape of `value` differs from that of the rows; those of
+  // WritableFile::Append. After an error the writer must not be used again.
   absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
                    const Tensor& value);
   // Writes a slice, which DescribeSlice has described and whose bytes are the concatenation of

@@ -13,8 +13,8 @@ namespace cohort {
 class SignalWaiter {
  public:
   SignalWaiter();
-  // The destructor leaves SIGTERM and SIGINT blocked: a second signal during an orderly end of the
-  // process must not kill the process.
+  // The destructor leaves SIGTERM and SIGINT blocked: a second signal during an orderly shutdown
+  // must not kill the process.
   ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;

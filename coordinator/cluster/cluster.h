@@ -161,8 +161,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void ForgetWatch(uint64_t watch) { loss_watches_.Forget(watch); }
   void SuspectWorker(int worker, uint64_t incarnation);
   void SuspectPs(int ps);
-  // Notes that a worker did not reach the ps. If the coordinator itself does not hear the ps
-  // either, suspects the ps.
+  // Records that a worker could not reach the ps. If the ps does not answer the coordinator either,
+  // suspects the ps.
   void DoubtPs(int ps);
 
   // Adds a worker. If `address` is empty, Options.address must know the worker's address. Errors:

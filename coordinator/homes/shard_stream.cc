@@ -93,7 +93,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
 
   // Tells a home to drop the shard that it holds for a save. Does not wait for the answer: if the
-  // call fails, the home drops the shard after a while by itself.
+  // call fails, the home drops the shard on its own after a while.
   void Release(const TaskLink& link, uint64_t epoch, uint64_t save) {
     Envelope<proto::ReleaseShardRequest> request;
     request.header.set_epoch(epoch);

@@ -281,8 +281,8 @@ void ReadModelSection(ObjectReader& reader, const ResolvedModel& resolved, JobSp
   model->path = resolved.path;
   if (!reader.recording()) job.model.file_form = resolved.form;
   ReadModel(*model, job.model);
-  // The training begins with the weights of the model's file, unless checkpoint.init_from names
-  // other ones.
+  // The training begins with the weights in the model's file, unless checkpoint.init_from names
+  // others.
   if (resolved.form.has_weights) job.checkpoint.init_from.path = resolved.form.file;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // A model with its shapes computed for one type of batch. It adds itself to graphs: always the same
-// layers, with or without the parts that only training has (dropout, statistics of the batch).
+// layers, with or without the training-only parts (dropout, batch statistics).
 // Values between layers are float32 [N, ...]; ids go directly from a column of the batch to the
 // layers that look them up.
 //

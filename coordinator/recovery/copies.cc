@@ -135,8 +135,9 @@ void Copies::OnRemoved(int worker) {
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
-    // A copy that was begun over the worker's earlier connection ends, because its requests may
-    // never be answered.
+    // A copy of the variables that was begun over the worker's earlier connection is given up,
+    // because
+    // its requests may never be answered.
     EndCopiesOf(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();

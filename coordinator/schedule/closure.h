@@ -104,9 +104,9 @@ struct Closure {
   absl::Time time = absl::InfinitePast();
   Round round;
   bool gang = false;
-  // The steps after the first one. A closure with n steps takes n consecutive ids, beginning with
+  // The steps after the first. A closure with n steps takes n consecutive ids, beginning with
   // its own, and n consecutive step numbers; a gang also takes n consecutive rounds. Each step has
-  // the same effect as a closure of its own would have.
+  // the effect of a separate closure.
   std::vector<LaterStep> later_steps;
   // The number of steps that have ended well, and the tensors that these steps fetched. Such steps
   // run again only after a restore.

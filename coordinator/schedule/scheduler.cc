@@ -361,7 +361,8 @@ bool Scheduler::IsRoundBrokenLocked() const {
 // again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
   if (!IsRoundBrokenLocked()) return;
-  // Slices may have kept pushes of the broken round. A fence makes the slices drop these pushes.
+  // Slices may have kept pushes of the round that failed. A fence makes the slices drop these
+  // pushes.
   if (!rounds_.empty()) fences_.Need();
   const OpenRounds::Closures answered = rounds_.TakeAnswered();
   std::map<uint64_t, uint32_t> left;  // number of replays to run again, by round

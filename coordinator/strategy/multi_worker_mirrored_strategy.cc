@@ -47,7 +47,7 @@ std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec) {
   if (spec.type != kMultiWorkerMirrored || spec.communication.implementation != kNccl) {
     return std::nullopt;
   }
-  // If the job lists no devices, each worker uses all its GPUs, whose numbers begin with 0.
+  // If the job lists no devices, each worker uses all its GPUs, numbered from 0.
   if (spec.devices.empty()) return 0;
   const absl::StatusOr<std::string> first = CanonicalDevice(spec.devices[0]);
   return first.ok() ? GpuNumber(*first) : std::nullopt;

@@ -150,8 +150,8 @@ struct Matching {
   }
 };
 
-// Finds the state of the optimizer for the variables that get values from the file. There is no
-// state if some trained variable has no value.
+// Finds the optimizer state for the variables that get values from the file. Returns no state if
+// the file has no value for any one of the trained variables.
 absl::StatusOr<OptimizerStateSearch> FindState(const Matching& matching, const JobSpec& job,
                                                absl::Span<const TrainedVariable> trained) {
   std::set<std::string> without;

@@ -99,7 +99,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
     PsStats stats;
     // Incarnation of the coordinator that made the slices; 0 if there are none yet.
     uint64_t made_by = 0;
-    // Number of slices of the former coordinator that were dropped for these.
+    // Number of slices of the former coordinator that were dropped to make room for these.
     uint32_t replaced = 0;
   };
   std::shared_ptr<Contents> contents() const;

@@ -116,7 +116,7 @@ std::string Dataset::FilesPhrase() const {
 std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_t row,
                                  size_t component) const {
   const absl::StatusOr<std::vector<int64_t>> indices = Locate(position);
-  // The name is only the row's number if the position, the row or the component does not exist.
+  // If there is no such position, row or component, the example is named by the number of its row.
   if (!indices.ok() || row < 0 || static_cast<size_t>(row) >= indices->size() ||
       component >= components_.size()) {
     return absl::StrCat("row ", row, " of the batch");

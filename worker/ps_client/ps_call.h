@@ -123,7 +123,7 @@ struct RetryPolicy {
   absl::Duration backoff_max = absl::Milliseconds(500);
 };
 
-// The conditions under which a call may go on, set by the caller of StartPsCall().
+// The conditions under which a call may be repeated, set by the caller of StartPsCall().
 struct PsCaller {
   absl::Time deadline = absl::InfiniteFuture();
   // Called before each repeat; may be empty. An error ends the call with that error.

@@ -133,7 +133,7 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
     }
     pulled_.versions[place.ordinal] = answer.header.versions(i);
   }
-  // Bytes after the last tensor mean that the home has answered another request.
+  // Bytes after the last tensor mean that the home has answered a different request.
   if (reader.remaining() == 0) return absl::OkStatus();
   return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes after its tensors"));
 }

@@ -25,7 +25,8 @@ inline constexpr size_t kIteratorsMax = 16384;
 // A worker's data sets and iterators. Thread-safe.
 class ResourceTable {
  public:
-  // Makes an empty table. Relative paths of data files begin at `directory` (SourceCache).
+  // Makes an empty table. Relative paths of data files are resolved against `directory` (see
+  // SourceCache).
   ResourceTable(Executor& executor, FileSystem& files, std::string directory);
 
   // Creates a data set and reads its files, which is slow, or returns the existing data set if the

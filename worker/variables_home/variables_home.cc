@@ -22,8 +22,8 @@ class OpenMemories {
  public:
   explicit OpenMemories(FindCuda find_cuda) : find_cuda_(std::move(find_cuda)) {}
 
-  // Returns the memory of GPU number `gpu`, and opens it if no variable has been placed there
-  // before. The lock is held meanwhile, so that concurrent callers do not open one GPU twice.
+  // Returns the memory of GPU number `gpu`, opening it if no variable has been placed there before.
+  // The lock is held throughout, so that concurrent callers do not open one GPU twice.
   absl::StatusOr<std::shared_ptr<VariableMemory>> Find(int32_t gpu) {
     MutexLock lock(mutex_);
     std::shared_ptr<VariableMemory>& memory = open_[gpu];

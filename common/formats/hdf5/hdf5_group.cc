@@ -21,8 +21,8 @@ absl::Status NotHard(const Hdf5Source& source, absl::string_view name, absl::str
                                          "; save the file without links of that kind"));
 }
 
-// The symbol table of a group of an old file: a B-tree over lists of symbols, whose names lie in a
-// local heap. Thread-compatible.
+// The symbol table of a group in an old-format file: a B-tree over lists of symbols, whose names
+// are in a local heap. Thread-compatible.
 class SymbolTable {
  public:
   SymbolTable(Hdf5Source& source, Links& links) : source_(source), links_(links) {}

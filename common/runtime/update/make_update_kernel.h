@@ -16,10 +16,10 @@ class CudaStream;
 // or parameter.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule);
 
-// Makes a kernel for dense updates on a device. Apply posts its loops to `stream`, which outlives
-// the kernel, and returns without waiting; the caller then calls the stream's Wait, which returns
-// the first failure. Gradients must be in memory that the stream's device reaches; values and slots
-// are unified memory (cuda_stream.h). Errors: those of MakeUpdateKernel.
+// Makes a kernel for dense updates on a device. Apply enqueues its loops on `stream`, which must
+// outlive the kernel, and returns without waiting; the caller then calls the stream's Wait, which
+// returns the first failure. Gradients must be in memory that the stream's device can access;
+// values and optimizer slots in unified memory (cuda_stream.h). Errors: those of MakeUpdateKernel.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakePostedUpdateKernel(const proto::UpdateRule& rule,
                                                                      CudaStream& stream);
 

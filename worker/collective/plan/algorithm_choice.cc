@@ -14,7 +14,8 @@ constexpr int64_t kMiB = 1024 * kKiB;
 
 // Largest call, in bytes, for one-shot or recursive doubling among any number of ranks.
 constexpr int64_t kOneShotBytesMax = 16 * kKiB;
-// Largest number of bytes that a rank may send to all other ranks together in one-shot.
+// The largest number of bytes that a rank may send to all other ranks together with the one-shot
+// algorithm.
 constexpr int64_t kOneShotSentBytesMax = 64 * kKiB;
 // Largest call, in bytes, for one-shot between two ranks. Up to this size, a second step takes
 // longer than summing the other half of the data, and between two ranks it saves no bytes.
