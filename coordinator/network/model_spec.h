@@ -56,12 +56,12 @@ struct LayerCall {
 // log. The form says nothing about the model itself, so any two of these values are equal.
 struct ModelFileForm {
   std::string path = "model";  // place of the class form: "model", "model.keras[m.h5]"
-  std::string file;            // the file that model.keras names; empty: the job file has the model
+  std::string file = "";       // the file that model.keras names; empty: the job file has the model
   bool has_weights = false;    // true: `file` also has weights
   // True: Keras's file has arguments of compile() that are not used, because the job file has its
   // own.
   bool leaves_compile = false;
-  std::string version_from;  // the key or file that gives the version of Keras; "": none
+  std::string version_from = "";  // the key or file that gives the version of Keras; "": none
 
   // True: the model has no InputLayer in the file, and the first layer gives the shape of the
   // input.
@@ -69,7 +69,7 @@ struct ModelFileForm {
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
   int keras = 0;  // the major version of Keras that wrote the model; 0: the file does not say it
   // The text that Keras wrote, as JSON without compile_config; empty if a person wrote the model.
-  std::string config;
+  std::string config = "";
 
   friend bool operator==(const ModelFileForm&, const ModelFileForm&) { return true; }
 };

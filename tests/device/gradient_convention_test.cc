@@ -288,7 +288,9 @@ void ExpectGradient(const Tensor& actual, const json& expected) {
     const auto found = static_cast<double>(actual.data<float>()[i]);
     if (std::isnan(wanted) || std::isinf(wanted)) {
       EXPECT_EQ(std::isnan(found), std::isnan(wanted)) << "element " << i << " is " << found;
-      if (!std::isnan(wanted)) EXPECT_EQ(found, wanted) << "element " << i;
+      if (!std::isnan(wanted)) {
+        EXPECT_EQ(found, wanted) << "element " << i;
+      }
     } else {
       EXPECT_NEAR(found, wanted, 1e-6 * std::max(1.0, std::abs(wanted))) << "element " << i;
     }

@@ -20,6 +20,14 @@ struct SlotSpans {
   absl::Span<float> out;
 };
 
+// The last two dimensions of a variable, for rules that need the whole variable; {1, 1} if it has
+// fewer than two.
+struct MatrixSize {
+  size_t rows = 1;
+  size_t columns = 1;
+  bool is_factored = false;  // whether the variable has two dimensions or more
+};
+
 // One update of whole rows, or of a whole variable if the rule asks for it (UpdateRuleSpec::whole).
 // All spans have the same length, except that the spans of a slot with SlotSpec::per_row have one
 // element for each row, and those of a slot with SlotSpec::without_dim one for each sum over that
@@ -34,18 +42,11 @@ struct UpdateStep {
   double learning_rate = 0;
   uint64_t step = 1;     // the step, t in the formulas of the update rules; the first step is 1
   size_t row_width = 1;  // the number of elements in a row of the variable
-  // The last two dimensions of the variable, for rules that need the whole variable; {1, 1} if it
-  // has fewer than two.
-  struct Matrix {
-    size_t rows = 1;
-    size_t columns = 1;
-    bool is_factored = false;  // whether the variable has two dimensions or more
-  };
-  Matrix matrix;
+  MatrixSize matrix = {};
 };
 
 // Returns UpdateStep::matrix of a variable of this shape.
-UpdateStep::Matrix MatrixOf(const Shape& shape);
+MatrixSize MatrixOf(const Shape& shape);
 
 // One row anywhere in memory, which is updated in place.
 inline constexpr size_t kRowSlotsMax = 5;

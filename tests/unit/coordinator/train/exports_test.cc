@@ -74,7 +74,9 @@ void ExpectAsKeras(const Tree& ours, const Tree& keras) {
   for (const auto& [path, name] : keras.groups) {
     const auto depth = std::count(path.begin(), path.end(), '/');
     const bool is_layer = depth < 2 || (depth == 2 && absl::EndsWith(path, "/vars"));
-    if (is_layer) EXPECT_TRUE(ours.groups.contains(path)) << path;
+    if (is_layer) {
+      EXPECT_TRUE(ours.groups.contains(path)) << path;
+    }
   }
 }
 
