@@ -2,7 +2,7 @@
 
 namespace cohort {
 
-MatrixSize MatrixOf(const Shape& shape) {
+StepMatrix MatrixOf(const Shape& shape) {
   if (shape.rank() < 2) return {};
   return {static_cast<size_t>(shape.dim(shape.rank() - 2)),
           static_cast<size_t>(shape.dim(shape.rank() - 1)), true};

@@ -22,7 +22,7 @@ struct SlotSpans {
 
 // The last two dimensions of a variable, for rules that need the whole variable; {1, 1} if it has
 // fewer than two.
-struct MatrixSize {
+struct StepMatrix {
   size_t rows = 1;
   size_t columns = 1;
   bool is_factored = false;  // whether the variable has two dimensions or more
@@ -42,11 +42,11 @@ struct UpdateStep {
   double learning_rate = 0;
   uint64_t step = 1;     // the step, t in the formulas of the update rules; the first step is 1
   size_t row_width = 1;  // the number of elements in a row of the variable
-  MatrixSize matrix = {};
+  StepMatrix matrix = {};
 };
 
 // Returns UpdateStep::matrix of a variable of this shape.
-MatrixSize MatrixOf(const Shape& shape);
+StepMatrix MatrixOf(const Shape& shape);
 
 // One row anywhere in memory, which is updated in place.
 inline constexpr size_t kRowSlotsMax = 5;
