@@ -77,7 +77,8 @@ std::string SafetensorsOf(const json& weights) {
   std::string bytes;
   for (const json& weight : weights) {
     const size_t begin = bytes.size();
-    for (const json& element : Drawn(weight)["data"]) {
+    const json drawn = Drawn(weight);
+    for (const json& element : drawn["data"]) {
       const float value = element;
       bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
     }
@@ -102,6 +103,9 @@ struct Curve {
   std::string model;
   std::string optimizer;
 };
+void PrintTo(const Curve& curve, std::ostream* out) {
+  *out << curve.model << " by " << curve.optimizer << " in Keras " << curve.keras;
+}
 
 // A training of a curve under one strategy, with Keras's numbers.
 class CurveJob {
@@ -110,7 +114,7 @@ class CurveJob {
       : golden_(Curves(curve.keras, curve.model)),
         run_(RunOf(curve)),
         sim_(1, strategy == kSmallShards ? 2 : 0, 1, {absl::StrCat("strategy=", strategy)},
-             JobOf(curve), Disks::kShared) {
+             JobOf(curve, strategy), Disks::kShared) {
     sim_.cluster().network().SetWatcher(&losses_);
     const json data = DataOf();
     for (size_t i = 0; i < data.size(); ++i) {
@@ -187,9 +191,9 @@ class CurveJob {
     return data;
   }
 
-  std::string JobOf(const Curve& curve) const {
+  std::string JobOf(const Curve& curve, const std::string& strategy) const {
     json model = golden_["config"];
-    Synchronize(model);
+    if (strategy == kTwoReplicas) Synchronize(model);
     json paths = json::array();
     for (size_t i = 0; i < DataOf().size(); ++i) paths.push_back(absl::StrCat("/data/", i));
     const json files = {{"class_name", "IDX"}, {"config", {{"paths", paths}}}};
@@ -205,7 +209,7 @@ class CurveJob {
         {"name", "curve"},
         {"model", {{"keras", model}}},
         {"compile", compile},
-        {"data", {{"train", files}, {"test", files}, {"labels", golden_["targets"].size()}}},
+        {"data", {{"train", files}, {"test", files}}},
         {"fit", {{"batch_size", golden_["batch"]}, {"shuffle", false}, {"closures_in_flight", 1}}},
         {"checkpoint", {{"directory", "/saved"}, {"init_from", {{"path", "/start.safetensors"}}}}}};
     return job.dump();
