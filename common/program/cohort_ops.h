@@ -96,8 +96,8 @@
 // ConvTransposeWeightGrad(dy, x, w; as ConvTranspose) -> dw     w lends its shape.
 // MaxPoolGrad(dy, x; as MaxPool) -> dx
 //     Adds each dy to the largest element of its window. Of several largest elements, the first in
-//     row-major order gets dy. A NaN counts as the largest; of several, the last one, as in
-//     PyTorch.
+//     row-major order gets dy; windows of three axes add dy to all of them, as in TensorFlow. A NaN
+//     counts as the largest; of several, the last one, as in PyTorch.
 // AveragePoolGrad(dy, x; as AveragePool) -> dx      x lends its shape.
 // ResizeGrad(dy, x, roi?, scales?, sizes?; as Resize) -> dx
 //     Adds each dy, times the weight with which ONNX's Resize took it, to the elements of x; x

@@ -38,6 +38,7 @@ absl::StatusOr<ModelSpec> ReadModelFile(FileSystem& files, const std::string& pa
   ModelSpec model;
   const auto read = [&files](const std::string& named) { return ReadKerasFile(files, named); };
   const ResolvedModel resolved = ResolveModel(read, errors, job);
+  model.file_form = resolved.form;
   if (resolved.is_known) ReadModel({resolved.path, errors, &job["model"]}, model);
   RETURN_IF_ERROR(errors.ToStatus(path));
   return model;

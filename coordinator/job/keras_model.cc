@@ -7,6 +7,7 @@
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
 #include "common/cluster/json_text.h"
+#include "coordinator/layers/dtype_policy.h"
 #include "coordinator/network/read_model.h"
 #include "nlohmann/json.hpp"
 
@@ -17,6 +18,7 @@ using nlohmann::json;
 
 constexpr char kKeras[] = "keras";
 constexpr char kVersion[] = "keras_version";
+constexpr char kDTypePolicy[] = "dtype_policy";
 constexpr char kCompileConfig[] = "compile_config";
 
 // Parses JSON that Keras wrote. The text may also be a JSON string that contains the JSON:
@@ -67,6 +69,7 @@ class Resolver {
   ResolvedModel Resolve() {
     const auto model = job_.find("model");
     if (model == job_.end() || !model->is_object()) return std::move(resolved_);
+    TakePolicy(*model);
     if (model->contains(kKeras)) {
       json section = std::move(*model);
       json form = ReadSection(section);
@@ -79,6 +82,20 @@ class Resolver {
   }
 
  private:
+  // Takes the policy of the layers out of the section.
+  void TakePolicy(json& section) {
+    const auto policy = section.find(kDTypePolicy);
+    if (policy == section.end()) return;
+    const std::string name = policy->is_string() ? policy->get<std::string>() : "";
+    if (!IsDTypePolicy(name)) {
+      errors_.Add(JoinKeys("model", kDTypePolicy),
+                  absl::StrCat("is ", JsonExcerpt(*policy), "; it must be ", kDTypePolicies));
+    } else {
+      resolved_.form.dtype_policy = name;
+    }
+    section.erase(policy);
+  }
+
   // Returns the class form that the section {"keras": ..., "keras_version": ...} has or names, or
   // null after an error.
   json ReadSection(const json& section) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/layers/dtype_policy.h"
+
 namespace cohort {
 
 struct LayerClass;
@@ -34,6 +36,7 @@ struct LayerContext {
   bool version_is_known = false;  // the file says its version
   bool names_modules = false;     // the file names the model's module, as Keras does from 2.13 on
   const std::vector<LayerClass>* classes = nullptr;  // the table; never null
+  std::string dtype_policy = kFloat32Policy;         // ModelFileForm::dtype_policy
   int depth = 0;                                     // number of layers around this layer
   std::string call = {};       // LayerCall::arguments of the layer's first call, or ""
   FileNotes* notes = nullptr;  // never null

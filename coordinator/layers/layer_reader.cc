@@ -7,15 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
+#include "coordinator/layers/dtype_policy.h"
 #include "coordinator/layers/layer.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
 
 using nlohmann::json;
-
-constexpr char kMixedBfloat16[] = "mixed_bfloat16";
-constexpr char kMixedFloat16[] = "mixed_float16";
 
 const KerasVersion& LayerReader::Keras() {
   context_.notes->depends_on_version = true;
@@ -67,12 +65,14 @@ DType LayerReader::ElementType() {
 
 void LayerReader::FloatPolicy() {
   const json* const value = config.Find("dtype");
-  const std::string name = value == nullptr ? "float32" : TypeName(*value).value_or("");
-  if (name == "float32") return;
-  if (name != kMixedBfloat16 && name != kMixedFloat16) {
-    return config.AddError("dtype", absl::StrCat("is ", JsonExcerpt(*value),
-                                                 "; layers compute by the policies 'float32', '",
-                                                 kMixedBfloat16, "' and '", kMixedFloat16, "'"));
+  std::string name = value == nullptr ? context_.dtype_policy : TypeName(*value).value_or("");
+  const bool is_of_keras = context_.version_is_known || context_.names_modules;
+  if (is_of_keras && name == kFloat32Policy) name = context_.dtype_policy;
+  if (name == kFloat32Policy) return;
+  if (!IsMixedPolicy(name)) {
+    return config.AddError(
+        "dtype", absl::StrCat("is ", JsonExcerpt(*value), "; layers compute by the ", "policies ",
+                              kDTypePolicies));
   }
   precision_ = ProductPrecision::kBfloat16;
   config.RecordAs("dtype", name);

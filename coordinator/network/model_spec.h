@@ -67,6 +67,9 @@ struct ModelFileForm {
   // input.
   bool implies_input = false;
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
+  // The policy of layers that name none. In a file of Keras, which names one for each layer, it is
+  // the policy of all layers with "float32".
+  std::string dtype_policy = kFloat32Policy;
   int keras = 0;  // the major version of Keras that wrote the model; 0: the file does not say it
   // The text that Keras wrote, as JSON without compile_config; empty if a person wrote the model.
   std::string config = "";

@@ -72,7 +72,8 @@ void ReadModel(const JsonPlace& place, ModelSpec& model) {
     return;
   }
   FileNotes notes;
-  LayerContext context{.classes = &NetworkClasses(), .notes = &notes};
+  LayerContext context{
+      .classes = &NetworkClasses(), .dtype_policy = model.file_form.dtype_policy, .notes = &notes};
   ReadVersion(place, context);
   model.file_form.path = place.path;
   if (ReportCode(place, context)) return;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/counter_job.h"
@@ -19,14 +21,46 @@ CounterJob Job(int increments) {
   return job;
 }
 
+void ExpectEveryIncrementOnce(SimCluster& cluster, const CounterJob& job) {
+  const auto value = RunCounterJob(cluster, job);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(*value, static_cast<float>(job.increments));
+}
+
+// A job that saves recovery checkpoints after a number of closures, not after a time.
+class RecoveryByClosures {
+ public:
+  RecoveryByClosures(SimCluster& cluster, size_t closures) {
+    ClusterCoordinator::Options options;
+    options.recovery_directory = "/recovery";
+    options.recovery_interval = absl::Hours(1);
+    options.recovery_interval_closures = closures;
+    auto connected = cluster.Connect(std::move(options));
+    EXPECT_TRUE(connected.ok()) << connected.status();
+    coordinator_ = *std::move(connected);
+    counter_ = *MakeCounter(*coordinator_);
+    EXPECT_TRUE(coordinator_->ResumeState().ok());
+  }
+
+  void Increment(int times) {
+    for (int i = 0; i < times; ++i) {
+      EXPECT_TRUE(coordinator_->Schedule(counter_->increment, {}).ok());
+    }
+    EXPECT_TRUE(coordinator_->Join().ok());
+  }
+  ClusterCoordinator& coordinator() { return *coordinator_; }
+
+ private:
+  std::unique_ptr<ClusterCoordinator> coordinator_;
+  std::optional<Counter> counter_;
+};
+
 TEST(RecoverySim, ALostParameterServerIsPutBackAndTheJobGoesOn) {
   SimCluster cluster(1, 2, 3);
   CounterJob job = Job(2000);
   job.ps_kills = 1;
   job.within = absl::Milliseconds(50);
-  const auto value = RunCounterJob(cluster, job);
-  ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_EQ(*value, 2000.0f);
+  ExpectEveryIncrementOnce(cluster, job);
 }
 
 TEST(RecoverySim, BeforeTheFirstCheckpointTheStartIsPutBack) {
@@ -34,18 +68,14 @@ TEST(RecoverySim, BeforeTheFirstCheckpointTheStartIsPutBack) {
   CounterJob job = Job(500);
   job.ps_kills = 2;
   job.recovery_interval = absl::Hours(1);
-  const auto value = RunCounterJob(cluster, job);
-  ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_EQ(*value, 500.0f);
+  ExpectEveryIncrementOnce(cluster, job);
 }
 
 TEST(RecoverySim, ARestartedCoordinatorGoesOnFromItsLastCheckpoint) {
   SimCluster cluster(3, 2, 3);
   CounterJob job = Job(2000);
   job.coordinator_kills = 3;
-  const auto value = RunCounterJob(cluster, job);
-  ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_EQ(*value, 2000.0f);
+  ExpectEveryIncrementOnce(cluster, job);
 }
 
 TEST(RecoverySim, AFullRedoLogWaitsForACheckpoint) {
@@ -53,25 +83,14 @@ TEST(RecoverySim, AFullRedoLogWaitsForACheckpoint) {
   CounterJob job = Job(300);
   job.redo_max = 16;
   job.recovery_interval = absl::Hours(1);
-  const auto value = RunCounterJob(cluster, job);
-  ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_EQ(*value, 300.0f);
+  ExpectEveryIncrementOnce(cluster, job);
 }
 
 TEST(RecoverySim, CheckpointsComeAfterSoManyClosuresWithoutWaitingForTheTime) {
   SimCluster cluster(7, 2, 3);
-  ClusterCoordinator::Options options;
-  options.recovery_directory = "/recovery";
-  options.recovery_interval = absl::Hours(1);
-  options.recovery_interval_closures = 25;
-  const auto coordinator = cluster.Connect(std::move(options));
-  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-  const auto counter = MakeCounter(**coordinator);
-  ASSERT_TRUE(counter.ok()) << counter.status();
-  ASSERT_TRUE((*coordinator)->ResumeState().ok());
-  for (int i = 0; i < 200; ++i) ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
-  ASSERT_TRUE((*coordinator)->Join().ok());
-  const uint64_t checkpoints = (*coordinator)->stats().checkpoints;
+  RecoveryByClosures job(cluster, 25);
+  job.Increment(200);
+  const uint64_t checkpoints = job.coordinator().stats().checkpoints;
   EXPECT_GE(checkpoints, 2u);
   EXPECT_LE(checkpoints, 8u);
 }
@@ -101,21 +120,12 @@ class SlowCalls final : public SimWatcher {
 // A server would write its shard after the coordinator has removed all others.
 TEST(RecoverySim, NothingOfASaveStaysBehindTheEndOfTheJob) {
   SimCluster cluster(8, 2, 1);
-  ClusterCoordinator::Options options;
-  options.recovery_directory = "/recovery";
-  options.recovery_interval = absl::Hours(1);
-  options.recovery_interval_closures = 10;
-  const auto coordinator = cluster.Connect(std::move(options));
-  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-  const auto counter = MakeCounter(**coordinator);
-  ASSERT_TRUE(counter.ok()) << counter.status();
-  ASSERT_TRUE((*coordinator)->ResumeState().ok());
+  RecoveryByClosures job(cluster, 10);
   SlowCalls slow("/WriteShard", "ps:1");
   cluster.network().SetWatcher(&slow);
-  for (int i = 0; i < 15; ++i) ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
-  ASSERT_TRUE((*coordinator)->Join().ok());
+  job.Increment(15);
   ASSERT_TRUE(cluster.waiter().Wait(slow.begun, absl::Seconds(10)));
-  EXPECT_TRUE((*coordinator)->ForgetState().ok());
+  EXPECT_TRUE(job.coordinator().ForgetState().ok());
   cluster.sim().RunFor(absl::Seconds(10));
   cluster.network().SetWatcher(nullptr);
   const auto left = cluster.FilesOf("chief:0").List("/recovery");
@@ -178,9 +188,7 @@ TEST(RecoverySim, AMillionIncrementsCountOnce) {
   job.faults.lose_request = 0.025;
   job.faults.lose_response = 0.025;
   job.faults.duplicate_request = 0.05;
-  const auto value = RunCounterJob(cluster, job);
-  ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_EQ(*value, 1000000.0f);
+  ExpectEveryIncrementOnce(cluster, job);
 }
 
 // Everything at once. Replay one seed with --gtest_filter and the seed that it prints.

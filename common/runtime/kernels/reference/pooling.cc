@@ -69,6 +69,26 @@ absl::Status RunMaxPool(KernelContext& context, const PoolParameters& parameters
   });
 }
 
+// Adds each dy to the sum of the largest element of its window.
+template <typename T>
+void AddToLargest(const T* grad, const std::vector<int64_t>& at, std::vector<double>& sums) {
+  for (const int64_t i : at) {
+    if (i >= 0) sums[static_cast<size_t>(i)] += static_cast<double>(*grad);
+    ++grad;
+  }
+}
+
+// Adds each dy to the sums of all elements of its window that equal the largest one.
+template <typename T>
+void AddToAllLargest(const T* plane, const T* grad, const Window& window,
+                     const std::vector<int64_t>& at, std::vector<double>& sums) {
+  ForEachTap(window, [&](int64_t output, int64_t input, int64_t) {
+    const int64_t largest = at[static_cast<size_t>(output)];
+    if (input != largest && plane[input] != plane[largest]) return;
+    sums[static_cast<size_t>(input)] += static_cast<double>(grad[output]);
+  });
+}
+
 absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
   const Tensor& dy = context.input(0);
   const Tensor& x = context.input(1);
@@ -82,13 +102,15 @@ absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parame
     std::vector<double> sums(static_cast<size_t>(window.inputs));
     const T* grad = dy.data<T>();
     for (int64_t p = 0; p < shape.planes; ++p) {
-      FindLargest(x.data<T>() + p * window.inputs, window, at);
+      const T* const plane = x.data<T>() + p * window.inputs;
+      FindLargest(plane, window, at);
       std::fill(sums.begin(), sums.end(), 0.0);
-      // Each dy is added to dx at the largest element of its window.
-      for (const int64_t i : at) {
-        if (i >= 0) sums[static_cast<size_t>(i)] += static_cast<double>(*grad);
-        ++grad;
+      if (window.axes.size() == 3) {
+        AddToAllLargest(plane, grad, window, at, sums);
+      } else {
+        AddToLargest(grad, at, sums);
       }
+      grad += window.outputs;
       for (const double sum : sums) *out++ = static_cast<T>(sum);
     }
     return absl::OkStatus();

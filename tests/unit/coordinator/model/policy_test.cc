@@ -86,6 +86,34 @@ TEST(Policy, OfACellIsThatOfItsProducts) {
   }
 }
 
+TEST(Policy, OfTheModelIsThatOfLayersThatNameNone) {
+  json model = Sequential(json::array({Dense(nullptr, "a"), Dense("float32", "b")}));
+  model["dtype_policy"] = "mixed_bfloat16";
+  const auto job = JobOf(model);
+  ASSERT_TRUE(job.ok()) << job.status();
+  // The product of "a" and the gradient of its kernel.
+  EXPECT_EQ(MarkedNodes(*job, {-1, 8}, {-1, 8}), 2);
+  const auto again = ParseJob(JobToJson(*job), "written", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *job);
+}
+
+// Keras names the policy of each layer in its file, "float32" where nothing else was said.
+TEST(Policy, OfTheModelIsThatOfAllLayersInAFileOfKeras) {
+  json model = Sequential(json::array({Dense("float32", "a"), Dense(KerasForm("float32"), "b")}));
+  model["keras_version"] = "2.15.0";
+  const auto job = JobOf({{"keras", model}, {"dtype_policy", "mixed_float16"}});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(MarkedNodes(*job, {-1, 8}, {-1, 8}), 5);
+}
+
+TEST(Policy, OfTheModelIsRefusedWithThePoliciesThatThereAre) {
+  json model = Sequential(json::array({Dense(nullptr, "a")}));
+  model["dtype_policy"] = "bfloat16";
+  EXPECT_THAT(std::string(JobOf(model).status().message()),
+              AllOf(HasSubstr("model.dtype_policy: is \"bfloat16\""), HasSubstr("mixed_bfloat16")));
+}
+
 TEST(Policy, IsPartOfTheSettings) {
   const auto mixed = JobOf(Sequential(json::array({Dense("mixed_bfloat16", "a")})));
   const auto plain = JobOf(Sequential(json::array({Dense("float32", "a")})));
