@@ -225,11 +225,15 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
 
 void Cluster::OnClaimed(uint64_t epoch) {
   Log(LogLevel::kInfo, "epoch_claimed", {{"epoch", epoch}});
-  std::vector<std::pair<std::shared_ptr<TaskConnection>, proto::AttachRequest>> renewals;
+  Renewals renewals;
   {
     MutexLock lock(mutex_);
     epoch_ = epoch;
     claiming_ = false;
+    told_ps_.clear();
+    for (const TaskId ps : roster_.Tasks(Role::kPs)) {
+      told_ps_[ps] = {IncarnationLocked(ps), AddressOfLocked(ps)};
+    }
     for (const auto& [task, member] : roster_.members()) {
       std::shared_ptr<TaskConnection>& connection = connections_[task];
       if (connection == nullptr) connection = MakeConnectionLocked(task);
@@ -370,6 +374,7 @@ void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
 
 void Cluster::OnReady(TaskId task, const TaskLink& link) {
   std::vector<ReadyWait> ready;
+  Renewals renewals;
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
@@ -384,8 +389,11 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     // A mirrored home whose process was restarted gets a new copy, so the new process may serve as
     // the home from now on.
     if (options_.mirrored) first = incarnation;
+    if (!ps_restarted) renewals = TellWorkersLocked(task, link);
     ready = TakeReadyLocked();
   }
+  // Renew() is called without the lock, because a connection may call the cluster back.
+  for (auto& [connection, attach] : renewals) connection->Renew(std::move(attach));
   reach_->OnServing(link.task);
   // The home's earlier process was lost unnoticed. Its loss is reported before the new process is
   // reported as serving.
@@ -403,6 +411,21 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
   }
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
+}
+
+Cluster::Renewals Cluster::TellWorkersLocked(TaskId ps, const TaskLink& link) {
+  Renewals renewals;
+  const auto told = told_ps_.find(ps);
+  const Process process = {link.task.incarnation(), link.address};
+  if (told == told_ps_.end() || told->second == process) return renewals;
+  told->second = process;
+  for (const auto& [task, connection] : connections_) {
+    if (task.role != Role::kWorker) continue;
+    // The worker counts as serving again once it has been told.
+    links_.erase(task);
+    renewals.emplace_back(connection, MakeAttachLocked(epoch_, task));
+  }
+  return renewals;
 }
 
 void Cluster::OnLost(TaskId task, const absl::Status& cause) {

@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -237,6 +238,12 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   Cluster(World world, Options options);
   std::string AddressOf(TaskId task) const;
   std::string AddressOfLocked(TaskId task) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Connections to renew, with the request for each.
+  using Renewals = std::vector<std::pair<std::shared_ptr<TaskConnection>, proto::AttachRequest>>;
+  // Attaches all workers again if they were told of another process of the ps than the one that
+  // serves now: a ps may be restarted between its answer to the claim and its first Attach, and
+  // have another address then.
+  Renewals TellWorkersLocked(TaskId ps, const TaskLink& link) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   proto::AttachRequest MakeAttachLocked(uint64_t epoch, TaskId task) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the incarnation of the ps, or 0 if the incarnation is not known.
@@ -289,6 +296,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // The incarnation of each ps when it first served in this epoch. If a ps serves with another
   // incarnation, its process was restarted and has lost the variables.
   std::map<TaskId, uint64_t> first_incarnation_ ABSL_GUARDED_BY(mutex_);
+  // The process of each ps that the workers were told in this epoch: incarnation and address.
+  using Process = std::pair<uint64_t, std::string>;
+  std::map<TaskId, Process> told_ps_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReadyWait> ready_waits_ ABSL_GUARDED_BY(mutex_);
   // The error with which every wait for tasks ends. OK while waits can succeed.
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);

@@ -121,6 +121,9 @@ struct Closure {
   // fails with the error of LostForGood.
   bool replayable = true;
   bool begun = false;  // whether a worker was told to run the closure
+  // Every closure with a lower id than this one had ended when the closure was scheduled, so the
+  // closure may count on their effects. After a restore it waits until they have run again.
+  ClosureId after;
   // The time by which the closure must be done, or it fails.
   absl::Time deadline = absl::InfiniteFuture();
   std::weak_ptr<RemoteValueState> result;

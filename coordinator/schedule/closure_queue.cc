@@ -27,6 +27,8 @@ ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
 ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
   closure->id = next_id();
+  if (unfinished_.empty()) after_ = closure->id;
+  closure->after = after_;
   // A closure takes one id for each of its steps.
   last_id_ += closure->num_steps();
   unfinished_.emplace(closure->id, closure);
@@ -271,6 +273,7 @@ void ClosureQueue::CheckInvariants() const {
   for (const auto& queued : queue_) {
     COHORT_CHECK(last < queued->id, "the queue ascends, and has each closure once");
     COHORT_CHECK(unfinished(queued->id), "a queued closure has not ended");
+    COHORT_CHECK(!(queued->id < queued->after), "a closure waits only for older ones");
     COHORT_CHECK(waiting_.count(queued->id) == 0, "a closure waits or is queued");
     last = queued->id;
   }

@@ -67,6 +67,11 @@ class ClosureQueue {
   size_t replays() const { return replays_.size(); }
   bool IsReplay(ClosureId id) const { return replays_.count(id) > 0; }
   bool HasQueuedReplay() const;
+  // Returns whether the oldest queued closure has to wait for replays: closures that had ended when
+  // it was scheduled, and whose effects it may count on, run again.
+  bool IsFrontBehindReplays() const {
+    return !queue_.empty() && watermark() < queue_.front()->after;
+  }
   // Returns the oldest queued closure, which Take() would return, or nullptr if none is queued.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
   // Forgets which steps of unfinished closures have ended well, so that the closures run all their
@@ -109,6 +114,7 @@ class ClosureQueue {
   const size_t bound_;
   bool is_full_ = false;
   uint64_t last_id_ = 0;
+  ClosureId after_;  // Closure::after of the next closure, unless no closure is unfinished then
   std::deque<std::shared_ptr<Closure>> queue_;
   // All closures that have not ended, by id.
   std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;

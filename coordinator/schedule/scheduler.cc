@@ -406,6 +406,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     // Closures that came after the cut of a checkpoint must not change variables before
     // EndSnapshots.
     if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;
+    if (queue_.IsFrontBehindReplays()) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
     const std::vector<int> workers = WorkersForFrontLocked();
     if (workers.empty()) return;
@@ -536,6 +537,11 @@ std::string Scheduler::DescribeWait() const {
   if (snapshots_.before.has_value()) {
     absl::StrAppend(&text, "; those from ", snapshots_.before->value,
                     " on wait for the snapshots of a checkpoint");
+  }
+  if (queue_.IsFrontBehindReplays()) {
+    absl::StrAppend(&text, "; those from ", queue_.Front()->id.value,
+                    " on wait until the closures before ", queue_.Front()->after.value,
+                    " have run again");
   }
   if (IsTooFarAheadLocked()) {
     absl::StrAppend(&text, "; those from ", queue_.Front()->id.value, " on are too far ahead of ",

@@ -79,7 +79,11 @@ TEST_P(LostForItsSize, SetUpEndsAndNamesCallBytesPairAndLikelyCause) {
 // Hears what workers are told of parameter servers.
 class HearsAttach final : public SimWatcher {
  public:
-  SimFate OnRequest(const SimMessage&) override { return {}; }
+  SimFate OnRequest(const SimMessage& message) override {
+    const bool is_attach = absl::EndsWith(message.method, "/Attach") && message.to == "ps:1";
+    if (is_attach && before_attach) std::exchange(before_attach, nullptr)();
+    return {};
+  }
   void OnArrival(const SimMessage& message) override {
     proto::AttachRequest attach;
     if (!absl::EndsWith(message.method, "/Attach") || !absl::StartsWith(message.to, "worker:") ||
@@ -97,6 +101,7 @@ class HearsAttach final : public SimWatcher {
     return {};
   }
 
+  std::function<void()> before_attach;  // runs once, when ps:1 is to be attached
   std::map<int, uint64_t> told;
   std::map<int, uint64_t> answered;
 };
@@ -125,6 +130,42 @@ TEST(NetworkPaths, WorkersAreToldWhichProcessAParameterServerIs) {
   EXPECT_EQ(hears.told, hears.answered);
   coordinator->reset();
   cluster.End();
+}
+
+// The process that has answered the claim is not always the one that is attached.
+TEST(NetworkPaths, WorkersAreToldOfAServerThatIsRestartedBetweenClaimAndAttach) {
+  for (const bool at_start : {true, false}) {
+    SimCluster cluster(6, 2, 2);
+    HearsAttach hears;
+    cluster.network().SetWatcher(&hears);
+    const auto restart = [&cluster] {
+      cluster.sim().CallAt(cluster.sim().Now(), [&cluster] {
+        cluster.tasks().Kill({Role::kPs, 1});
+        cluster.tasks().Start({Role::kPs, 1});
+      });
+    };
+    if (at_start) hears.before_attach = restart;
+    ClusterCoordinator::Options options;
+    options.recovery_directory = "/recovery";
+    auto coordinator = cluster.Connect(std::move(options));
+    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+    const auto counter = MakeCounter(**coordinator);
+    ASSERT_TRUE(counter.ok()) << counter.status();
+    ASSERT_TRUE((*coordinator)->ResumeState().ok());
+    if (!at_start) {
+      hears.before_attach = restart;
+      restart();  // the loss of this process begins a new epoch
+      cluster.sim().RunFor(absl::Seconds(10));
+    }
+    EXPECT_FALSE(hears.before_attach) << "it was not attached";
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE((*coordinator)->Schedule(counter->increment, {}).ok());
+    }
+    ASSERT_TRUE((*coordinator)->Join().ok());
+    EXPECT_EQ(hears.told, hears.answered) << at_start;
+    coordinator->reset();
+    cluster.End();
+  }
 }
 
 }  // namespace

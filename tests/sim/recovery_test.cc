@@ -10,6 +10,7 @@
 #include "coordinator/api/coordinator_parts.h"
 #include "tests/sim/counter_job.h"
 #include "tests/support/counter.h"
+#include "tests/support/test_programs.h"
 
 namespace cohort {
 namespace {
@@ -131,6 +132,35 @@ TEST(RecoverySim, NothingOfASaveStaysBehindTheEndOfTheJob) {
   const auto left = cluster.FilesOf("chief:0").List("/recovery");
   ASSERT_TRUE(left.ok()) << left.status();
   EXPECT_THAT(*left, testing::IsEmpty());
+}
+
+// An evaluation reads the variables behind the Join of the training. A server that is lost while it
+// does so is put back to a checkpoint, and the steps since then run again: none of its closures may
+// read the variables before all of these have.
+TEST(RecoverySim, WhatIsReadBehindAJoinHasEverythingBeforeIt) {
+  for (uint64_t seed = 20; seed < 30; ++seed) {
+    SimCluster cluster(seed, 2, 3);
+    RecoveryByClosures job(cluster, 1000);
+    job.Increment(60);
+    const auto read = job.coordinator().Register(ReadProgram("counter"));
+    ASSERT_TRUE(read.ok()) << read.status();
+    std::vector<RemoteValue> values;
+    for (int i = 0; i < 40; ++i) {
+      const auto value = job.coordinator().Schedule(*read, {});
+      ASSERT_TRUE(value.ok()) << value.status();
+      values.push_back(*value);
+      if (i != 20) continue;
+      cluster.tasks().Kill({Role::kPs, static_cast<int>(seed % 2)});
+      cluster.tasks().Start({Role::kPs, static_cast<int>(seed % 2)});
+    }
+    ASSERT_TRUE(job.coordinator().Join().ok());
+    EXPECT_GE(job.coordinator().stats().recoveries, 1u);
+    for (const RemoteValue& value : values) {
+      const auto fetched = job.coordinator().Fetch(value);
+      ASSERT_TRUE(fetched.ok()) << fetched.status();
+      EXPECT_EQ(fetched->at(0).span<float>()[0], 60) << "seed " << seed;
+    }
+  }
 }
 
 // The parameter server does not come back: whatever waits for it ends with the abort, at once.

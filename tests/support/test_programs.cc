@@ -25,9 +25,9 @@ void Fetch(proto::Program& program, const std::string& value) {
 }
 
 // A program that fetches its only input.
-proto::Program Identity(const std::string& name, DType dtype, int64_t dim) {
+proto::Program Identity(const std::string& name, DType dtype, absl::Span<const int64_t> dims) {
   GraphBuilder graph(name);
-  const std::string x = graph.Input("x", dtype, {dim});
+  const std::string x = graph.Input("x", dtype, dims);
   const std::string y = graph.Op("Identity", {x});
   graph.Output(y);
   proto::Program program = Finish(name, graph);
@@ -59,14 +59,20 @@ proto::Program IncrementProgram(const std::string& variable) {
   return program;
 }
 
+proto::Program ReadProgram(const std::string& variable) {
+  proto::Program program = Identity("read", DType::kFloat32, {});
+  program.mutable_inputs(0)->set_variable(variable);
+  return program;
+}
+
 proto::Program EchoProgram() {
-  proto::Program program = Identity("echo", DType::kFloat32, -1);
+  proto::Program program = Identity("echo", DType::kFloat32, {-1});
   program.mutable_inputs(0)->set_argument(0);
   return program;
 }
 
 proto::Program BatchProgram() {
-  proto::Program program = Identity("batch", DType::kInt64, -1);
+  proto::Program program = Identity("batch", DType::kInt64, {-1});
   program.mutable_inputs(0)->set_batch_component(0);
   return program;
 }
@@ -85,7 +91,7 @@ proto::Program WorkerIndexProgram() {
 }
 
 proto::Program PickyProgram() {
-  proto::Program program = Identity("picky", DType::kFloat32, 2);
+  proto::Program program = Identity("picky", DType::kFloat32, {2});
   program.mutable_inputs(0)->set_argument(0);
   return program;
 }

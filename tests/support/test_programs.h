@@ -13,6 +13,8 @@ namespace cohort {
 // Pushes 1 to the float scalar `variable`, whose rule is AssignAdd, and fetches 1.
 proto::Program IncrementProgram(const std::string& variable);
 proto::UpdateRule AssignAdd();
+// Fetches the float scalar `variable`.
+proto::Program ReadProgram(const std::string& variable);
 
 // Fetches its only argument, a float32[-1].
 proto::Program EchoProgram();

@@ -105,6 +105,30 @@ TEST_F(SchedulerReplays, OneThatIsQuarantinedHasEnded) {
   }
 }
 
+// A job reads what it has trained: an evaluation behind the last step. Its closures must not run
+// beside steps that a restore has taken back.
+TEST_F(SchedulerReplays, WhatWasScheduledBehindThemWaitsUntilTheyHaveRunAgain) {
+  redo_max = 100;
+  Make(/*in_flight=*/3);
+  const auto channel = NewWorker();
+  for (int i = 0; i < 2; ++i) Schedule();
+  channel->AnswerPreparations();
+  for (int i = 0; i < 2; ++i) channel->AnswerRun(absl::OkStatus());
+  Schedule();
+  scheduler->Pause("ps:0 was lost");
+  scheduler->Resume(8);
+  const auto again = NewWorker();
+  // The two steps were scheduled together, and run together again.
+  ASSERT_EQ(again->calls.size(), 2u);
+  EXPECT_THAT(scheduler->DescribeWait(), HasSubstr("wait until the closures before 3 have run"));
+  again->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(again->calls.size(), 1u);
+  EXPECT_EQ(again->Peek().closure_id(), 2u);
+  again->AnswerRun(absl::OkStatus());
+  ASSERT_EQ(again->calls.size(), 1u);
+  EXPECT_EQ(again->Peek().closure_id(), 3u);
+}
+
 // Who waits for variables is not kept from them by an error that nobody observes, though what
 // stands before a replay in the queue would be cancelled by it.
 TEST_F(SchedulerReplays, AnErrorThatNobodyObservesDoesNotKeepVariablesFromComing) {
