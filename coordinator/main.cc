@@ -61,7 +61,7 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   });
   // 0 means that the job has ended and has woken this thread.
   if (const int signal = signals.Wait(); signal != 0) {
-    daemon.Interrupt(signal == SIGINT ? "SIGINT" : "SIGTERM");
+    daemon.Interrupt(cohort::SignalName(signal));
     if (!ended.WaitFor(drain_timeout)) {
       const CoordinatorDaemon::GivenUp given_up = daemon.GiveUp();
       Log(cohort::LogLevel::kError, "drain_timeout", {{"waits_for", given_up.waits_for}});

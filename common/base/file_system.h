@@ -33,6 +33,12 @@ class ReadableFile {
   virtual absl::Status Read(uint64_t offset, absl::Span<char> out) const = 0;
 };
 
+// A lock that this process holds. It ends with this object, or with the process.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 // The interface through which all durable files are read and written. Thread-safe.
 class FileSystem {
  public:
@@ -58,6 +64,13 @@ class FileSystem {
   // Creates the directory `path` and its missing parents, durably. Errors: FAILED_PRECONDITION if a
   // part of the path is a file.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
+  // Locks `path`, a file that exists as long as the lock and has the text `holder`. Errors:
+  // FAILED_PRECONDITION naming the holder, if another one has the lock; UNIMPLEMENTED where the
+  // file system has no locks.
+  virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                         const std::string& holder) {
+    return absl::UnimplementedError("this file system has no locks");
+  }
 };
 
 absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path);

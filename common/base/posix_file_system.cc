@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/path_check.h"
+#include "common/base/unique_fd.h"
 
 namespace cohort {
 
@@ -110,6 +112,26 @@ absl::Status SyncDirectory(const std::string& path) {
   if (result != 0) return ErrnoStatus(error_number, absl::StrCat("cannot sync directory ", path));
   return absl::OkStatus();
 }
+
+// Returns whether `fd` is still the file at `path`: another process may have removed the file, as
+// the end of a lock does, between this process's open() and flock().
+bool IsAt(int fd, const std::string& path) {
+  struct stat opened;
+  struct stat named;
+  return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+class PosixFileLock final : public FileLock {
+ public:
+  PosixFileLock(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  // The file is removed while it is locked, so nobody else's file is.
+  ~PosixFileLock() override { unlink(path_.c_str()); }
+
+ private:
+  const UniqueFd fd_;
+  const std::string path_;
+};
 
 }  // namespace
 
@@ -208,6 +230,33 @@ absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& path,
+                                                                const std::string& holder) {
+  constexpr int kTriesMax = 100;
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    // The lock lasts until no process has this descriptor. With O_CLOEXEC, children do not keep it.
+    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (!fd.ok()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS || errno == EINVAL) {
+        return absl::UnimplementedError(absl::StrCat(path, " cannot be locked"));
+      }
+      if (errno != EWOULDBLOCK) return ErrnoStatus(errno, absl::StrCat("cannot lock ", path));
+      const std::string held_by = ReadFile(*this, path).value_or("");
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is locked by ", held_by.empty() ? "another process" : held_by));
+    }
+    if (!IsAt(fd.get(), path)) continue;
+    if (ftruncate(fd.get(), 0) != 0 ||
+        pwrite(fd.get(), holder.data(), holder.size(), 0) != static_cast<ssize_t>(holder.size())) {
+      return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
+    }
+    return std::make_unique<PosixFileLock>(std::move(fd), path);
+  }
+  return absl::UnavailableError(absl::StrCat("cannot lock ", path, ": it is removed all the time"));
 }
 
 }  // namespace cohort

@@ -22,6 +22,8 @@ class PosixFileSystem final : public FileSystem, public FileLinks {
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Remove(const std::string& path) override;
   absl::Status MakeDirectories(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path,
+                                                 const std::string& holder) override;
   absl::StatusOr<std::string> Followed(const std::string& path) const override;
 };
 

@@ -25,10 +25,15 @@ sigset_t SetOf(std::initializer_list<int> signals) {
   return set;
 }
 
-// Blocks SIGTERM and SIGINT for the calling thread, and returns a descriptor from which these
-// signals can be read.
+// Blocks SIGTERM, SIGINT and SIGHUP for the calling thread, and returns a descriptor from which
+// these signals can be read. A SIGHUP that the process was started to ignore, as nohup does, stays
+// ignored.
 int OpenSignals() {
-  const sigset_t set = SetOf({SIGTERM, SIGINT});
+  sigset_t set = SetOf({SIGTERM, SIGINT});
+  struct sigaction hangup;
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+    sigaddset(&set, SIGHUP);
+  }
   COHORT_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "signals can be blocked");
   return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -67,6 +72,17 @@ int SignalWaiter::Wait() {
     }
     uint64_t count = 0;
     if (read(wake_fd_, &count, sizeof(count)) == sizeof(count)) return 0;
+  }
+}
+
+const char* SignalName(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
+    default:
+      return "SIGTERM";
   }
 }
 

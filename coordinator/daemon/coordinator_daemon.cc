@@ -28,6 +28,9 @@ constexpr double kKeepPart = 0.4;
 // After an interruption, each farewell call may take this fraction of the drain time: two calls in
 // a row fit into the rest.
 constexpr double kFarewellPart = 0.1;
+// A coordinator that has been taken over has this time to end.
+constexpr absl::Duration kLockPatience = absl::Seconds(5);
+constexpr absl::Duration kLockRetry = absl::Milliseconds(200);
 
 // Returns the exit code of a job that has failed with `status`. It depends on the error's class.
 ExitCode CodeOf(const absl::Status& status) {
@@ -200,6 +203,8 @@ CoordinatorDaemon::GivenUp CoordinatorDaemon::GiveUp() {
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   RETURN_IF_ERROR(ProbeOutputs());
+  // Nobody else can take over local tasks, so who has the lock has tasks of its own.
+  if (options_.local.has_value()) RETURN_IF_ERROR(LockRecovery(absl::ZeroDuration()));
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
@@ -247,7 +252,45 @@ void CoordinatorDaemon::LetInterruptsReach(ClusterCoordinator& coordinator) {
   if (!interruption_->error.ok()) EndWithoutCheckpoint(*interruption_);
 }
 
+absl::Status CoordinatorDaemon::LockRecovery(absl::Duration patience) {
+  const std::string directory = RecoveryDirectoryOf(PlacesOf(options_));
+  if (directory.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(world_.files.MakeDirectories(directory));
+  const std::string path = JoinPath(directory, kRecoveryLockFile);
+  const absl::Time end = world_.clock.Now() + patience;
+  while (true) {
+    absl::StatusOr<std::unique_ptr<FileLock>> lock = world_.files.Lock(path, environment_.process);
+    if (lock.ok()) {
+      recovery_lock_ = *std::move(lock);
+      return absl::OkStatus();
+    }
+    // Some network file systems have no locks. Such a directory is used without one.
+    if (absl::IsUnimplemented(lock.status())) {
+      Log(LogLevel::kDebug, "recovery_not_locked", {{"cause", lock.status().message()}});
+      return absl::OkStatus();
+    }
+    if (!absl::IsFailedPrecondition(lock.status()) || world_.clock.Now() >= end) {
+      return MakeError(
+          lock.status().code(),
+          absl::StrCat("the recovery directory ", directory,
+                       " is in use by another coordinator: ", lock.status().message(),
+                       "; wait for its end, or give this job another recovery.directory"),
+          proto::CONFIGURATION);
+    }
+    const Event never;
+    waiter_.Wait(never, kLockRetry);
+  }
+}
+
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
+  if (recovery_lock_ == nullptr) {
+    // An earlier coordinator of these tasks may be stopped, and have the lock as long as it lives.
+    // Its epoch keeps it from this job's checkpoints. One that has tasks of its own is not kept.
+    const absl::Status locked = LockRecovery(kLockPatience);
+    if (!locked.ok()) {
+      Log(LogLevel::kError, "recovery_directory_shared", {{"cause", locked.message()}});
+    }
+  }
   ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));
   absl::StatusOr<std::string> summary = Train(coordinator);
   operation.ctl.reset();  // the members of an ended job must not change

@@ -98,6 +98,10 @@ class CoordinatorDaemon {
   // Errors: the file system's with class CONFIGURATION, naming the directory and the field of the
   // job.
   absl::Status ProbeOutputs() const;
+  // Locks the directory of recovery checkpoints, so that no coordinator of other tasks removes this
+  // job's. Waits up to `patience` for a coordinator that has been taken over and is about to end.
+  // Errors: FAILED_PRECONDITION of class CONFIGURATION, naming the coordinator that has the lock.
+  absl::Status LockRecovery(absl::Duration patience);
   // The parts that run beside the training: the membership watch, and the service for operators.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
@@ -118,6 +122,7 @@ class CoordinatorDaemon {
   // Shared with timers.
   std::shared_ptr<LocalCluster> local_;
   SystemHostResolver resolver_;
+  std::unique_ptr<FileLock> recovery_lock_;
   Mutex mutex_;
   // The local tasks, for GiveUp, which runs on another thread.
   std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);

@@ -128,7 +128,7 @@ std::vector<OutputDirectory> OutputDirectories(const JobPlaces& places) {
     return name == "checkpoint" || absl::StartsWith(name, "ckpt-");
   };
   const auto of_recovery = [](absl::string_view name) {
-    return absl::StartsWith(name, "recovery-");
+    return absl::StartsWith(name, "recovery-") || name == kRecoveryLockFile;
   };
   const auto of_tasks = [](absl::string_view name) {
     return name == kCtlAddressFile || name == "coordinator.lock" || absl::StartsWith(name, "ps-") ||

@@ -18,6 +18,9 @@
 
 namespace cohort {
 
+// The file in the recovery directory that the coordinator of the job has locked.
+inline constexpr char kRecoveryLockFile[] = "recovery.lock";
+
 // A job and the flags that name further paths. Holds a reference to the job.
 struct JobPlaces {
   const JobSpec& job;

@@ -82,7 +82,9 @@ void LossWatch::See(int64_t first_step, const std::vector<EpochMeter::Sums>& ste
     Log(LogLevel::kWarning, "loss_not_finite",
         {{"step", first_step + static_cast<int64_t>(i)},
          {"loss", values[0]},
-         {"remedy", "a smaller learning rate, or gradient clipping (clipnorm)"}});
+         {"remedy",
+          "a smaller learning rate, or gradient clipping (clipnorm); "
+          "from the first step on, the data may have NaN"}});
   }
 }
 

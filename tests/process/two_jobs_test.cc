@@ -1,4 +1,4 @@
-// Two coordinators on the tasks of one TF_CONFIG.
+// Two coordinators on the tasks of one TF_CONFIG, and two with tasks of their own in one directory.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 
 #include "common/cluster/exit_codes.h"
 #include "tests/support/daemon_cluster.h"
+#include "tests/support/temp_directory.h"
 
 namespace cohort {
 namespace {
@@ -64,6 +65,36 @@ TEST_F(TwoJobs, AnotherJobIsRefusedNamingTheOneThatRunsUnlessItIsToTakeOver) {
   EXPECT_THAT(refused.err, HasSubstr("job 'first' runs on this cluster"));
   EXPECT_THAT(refused.err, HasSubstr(absl::StrCat(", process ", first->pid(), " on host ")));
   ExpectTrains("second", {"--take_over"});
+}
+
+// The same command, started twice: each would remove the other's recovery checkpoints.
+TEST(TwoLocalJobs, HaveNoRecoveryDirectoryTogether) {
+  const TempDirectory temp("two-local-jobs");
+  const auto start = [&temp] {
+    return std::make_unique<RunningProcess>(
+        absl::StrCat(COHORT_BIN_DIR, "/coordinator"),
+        std::vector<std::string>{
+            "--job", absl::StrCat(COHORT_SOURCE_DIR, "/deploy/jobs/mnist_mlp.json"), "--local",
+            "ps=1,worker=1", "--set",
+            R"(data.train={"class_name": "SyntheticDigits", "config": {"seed": 1, "count": 640}})",
+            "--set", kEndless, "--set", absl::StrCat("checkpoint.directory=", temp.path())},
+        std::map<std::string, std::string>{{"TF_CONFIG", ""}});
+  };
+  const auto first = start();
+  ASSERT_TRUE(first->ReadErrUntil("Epoch 2/", kPatience)) << first->err();
+  const ProcessRun second = start()->Wait(kPatience);
+  EXPECT_EQ(second.exit_code, kExitBadConfig) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("is in use by another coordinator"));
+  EXPECT_THAT(second.err, HasSubstr(absl::StrCat("process ", first->pid(), " on host ")));
+  // A terminal that closes ends the job as SIGTERM does.
+  first->Signal(SIGHUP);
+  const ProcessRun ended = first->Wait(kPatience);
+  EXPECT_EQ(ended.exit_code, kExitInterrupted) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("interrupted by SIGHUP"));
+  const auto third = start();
+  EXPECT_TRUE(third->ReadErrUntil("event=resumed", kPatience)) << third->err();
+  third->Signal(SIGTERM);
+  EXPECT_EQ(third->Wait(kPatience).exit_code, kExitInterrupted) << third->err();
 }
 
 }  // namespace

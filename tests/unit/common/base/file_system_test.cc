@@ -216,6 +216,31 @@ TEST_P(FileSystemConformance, AFileThatIsDiscardedIsRemoved) {
   EXPECT_THAT(*files_.List(place_.root), IsEmpty());
 }
 
+class FileLocks : public FileSystemConformance {};
+
+INSTANTIATE_TEST_SUITE_P(All, FileLocks, ::testing::Values(Implementation{"posix", PosixPlace}));
+
+TEST_P(FileLocks, ExcludeOthersAndLeaveNothing) {
+  const std::string path = Path("lock");
+  auto first = files_.Lock(path, "process 1 on host a");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status refused = files_.Lock(path, "process 2").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is locked by process 1 on host a"));
+  first->reset();
+  EXPECT_THAT(*files_.List(place_.root), IsEmpty());
+  EXPECT_TRUE(files_.Lock(path, "process 2").ok());
+}
+
+// As a process leaves one that was killed.
+TEST_P(FileLocks, TakeAFileThatNobodyHolds) {
+  const std::string path = Path("lock");
+  ASSERT_TRUE(WriteFileAtomically(files_, path, "process 1, which ended long ago").ok());
+  const auto lock = files_.Lock(path, "process 2");
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_EQ(*ReadFile(files_, path), "process 2");
+}
+
 // As what a call in flight holds at the end of a process.
 TEST(TemporaryFiles, MayBeDestroyedBehindTheirFileSystem) {
   auto files = std::make_unique<MemoryFileSystem>();

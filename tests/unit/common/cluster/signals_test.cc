@@ -17,6 +17,22 @@ TEST(SignalWaiter, GivesTheSignalThatCame) {
   EXPECT_EQ(waiter.Wait(), SIGINT);
 }
 
+// A terminal that closes sends SIGHUP, which nohup has a process ignore.
+TEST(SignalWaiterDeathTest, AHangupIsASignalUnlessTheProcessIgnoresIt) {
+  for (const bool ignored : {false, true}) {
+    EXPECT_EXIT(
+        {
+          if (ignored) signal(SIGHUP, SIG_IGN);
+          SignalWaiter waiter;
+          kill(getpid(), SIGHUP);
+          if (ignored) waiter.Wake();
+          _exit(waiter.Wait());
+        },
+        ::testing::ExitedWithCode(ignored ? 0 : SIGHUP), "");
+  }
+  EXPECT_STREQ(SignalName(SIGHUP), "SIGHUP");
+}
+
 TEST(SignalWaiter, IsWokenFromAnotherThread) {
   SignalWaiter waiter;
   std::thread other([&] { waiter.Wake(); });
