@@ -203,9 +203,9 @@ CoordinatorDaemon::GivenUp CoordinatorDaemon::GiveUp() {
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   RETURN_IF_ERROR(ProbeOutputs());
-  // Nobody else can take over local tasks, so who has the lock has tasks of its own.
-  if (options_.local.has_value()) RETURN_IF_ERROR(LockRecovery(absl::ZeroDuration()));
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
+  // Nobody else can take over local tasks, so who has the lock has tasks of its own.
+  if (local_ != nullptr) RETURN_IF_ERROR(LockRecovery(absl::ZeroDuration()));
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
   RETURN_IF_ERROR(WithDefaultClass(coordinator.status(), proto::CONFIGURATION));

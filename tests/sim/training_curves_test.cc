@@ -147,6 +147,8 @@ class CurveJob {
     for (const auto& [when, reports] :
          {std::pair("train_", run_["train_metrics"]), std::pair("test_", run_["evaluate"])}) {
       for (const auto& [name, report] : reports.items()) {
+        // The file has the mean of the areas of the epoch's batches; fit reports that of the epoch.
+        if (name == "auc" && when == std::string("train_")) continue;
         const std::string key = when + name;
         ASSERT_TRUE(summary.contains(key)) << key << " " << summary;
         const auto last = static_cast<size_t>(epochs - 1);

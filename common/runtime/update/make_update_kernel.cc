@@ -202,18 +202,12 @@ class FtrlKernel : public OptimizerKernel {
   const double beta_;
 };
 
-// The decay rates beta_1 and beta_2, and the epsilon, of Adam, Adamax and Nadam. Bias corrections
-// are computed in double, because 1 - 0.999 in float32 is already off by 1e-5 of its value.
+// The decay rates beta_1 and beta_2, and the epsilon, of Adam, Adamax and Nadam.
 struct Betas {
   explicit Betas(const proto::UpdateRule& rule)
       : first(ParameterOf(rule, "beta_1")),
         second(ParameterOf(rule, "beta_2")),
         epsilon(FloatOf(rule, "epsilon")) {}
-
-  // Returns 1 - beta^t, by which a moving average that began with 0 is divided.
-  static double Correction(double beta, uint64_t t) {
-    return 1 - std::pow(beta, static_cast<double>(t));
-  }
 
   // Multiplies the slots m and u by beta_1^k and beta_2^k for k missed steps, which have no
   // gradient.
@@ -259,8 +253,8 @@ class AdamKernel : public OptimizerKernel {
   // Returns alpha of Adam's formula (updates.h): the learning rate times both bias corrections.
   double Alpha(const UpdateStep& step) const {
     return step.learning_rate * learning_rate_ratio_ *
-           std::sqrt(Betas::Correction(betas_.second, step.step)) /
-           Betas::Correction(betas_.first, step.step);
+           std::sqrt(BiasCorrection(betas_.second, step.step)) /
+           BiasCorrection(betas_.first, step.step);
   }
 
   const Betas betas_;
@@ -317,7 +311,7 @@ class AdamaxKernel : public OptimizerKernel {
   }
 
   double Rate(const UpdateStep& step) const {
-    return step.learning_rate / Betas::Correction(betas_.first, step.step);
+    return step.learning_rate / BiasCorrection(betas_.first, step.step);
   }
 
   const Betas betas_;
@@ -369,7 +363,7 @@ class NadamKernel : public OptimizerKernel {
     const double rate = step.learning_rate;
     return {static_cast<float>(rate * next / (1 - product * next)),
             static_cast<float>(rate * (1 - now) / (1 - product)),
-            static_cast<float>(1 / Betas::Correction(betas_.second, step.step)),
+            static_cast<float>(1 / BiasCorrection(betas_.second, step.step)),
             static_cast<float>(1 - betas_.first),
             static_cast<float>(1 - betas_.second),
             betas_.epsilon};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -82,6 +83,11 @@ int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name) {
 
 float FloatOf(const proto::UpdateRule& rule, const char* name) {
   return static_cast<float>(ParameterOf(rule, name));
+}
+
+double BiasCorrection(double beta, uint64_t t) {
+  const double rounded = static_cast<float>(beta);
+  return 1 - std::pow(rounded, static_cast<double>(t));
 }
 
 void KeepSlot(const SlotSpans& slot) { Copy(slot.in, slot.out); }

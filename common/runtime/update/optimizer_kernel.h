@@ -103,6 +103,10 @@ SlotSpan Slot(const UpdateStep& step, size_t index, size_t width = 1);
 // Returns the index of the slot `name`, or -1 if the rule has no such slot.
 int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name);
 float FloatOf(const proto::UpdateRule& rule, const char* name);
+// Returns 1 - beta^t, by which a moving average that began with 0 is divided. Keras and TensorFlow
+// round beta to float32 first, which changes the result for 0.999 by 1e-5 of its value, so this
+// function does so too. The power is computed in double.
+double BiasCorrection(double beta, uint64_t t);
 
 // Copies the `in` of a slot to the slot's `out`.
 void KeepSlot(const SlotSpans& slot);

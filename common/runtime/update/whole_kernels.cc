@@ -151,9 +151,8 @@ class LambKernel : public WholeKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    const double t = static_cast<double>(step.step);
-    const float mean_scale = static_cast<float>(1 / (1 - std::pow(beta_1_, t)));
-    const float square_scale = static_cast<float>(1 / (1 - std::pow(beta_2_, t)));
+    const float mean_scale = static_cast<float>(1 / BiasCorrection(beta_1_, step.step));
+    const float square_scale = static_cast<float>(1 / BiasCorrection(beta_2_, step.step));
     const SlotSpan mean = Slot(step, 0);
     const SlotSpan square = Slot(step, 1);
     DecayValue(step);

@@ -1,8 +1,9 @@
 """Writes optimizers.txt: 100 steps of Keras's own optimizers in float64, on gradients that are float32 numbers.
 
-Usage: make_optimizers.py OUT_FILE, with keras 3.15 on tensorflow-cpu 2.21. float64, because Keras's float32 loses 1e-5 of
-Adam's bias correction (1 - 0.999 in float32), more than the 1e-6 that the kernels are held to. Keras casts plain Python
-numbers by way of float32, also to float64, so its hyper-parameters are made numpy's float64 first.
+Usage: make_optimizers.py OUT_FILE, with keras 3.15 on tensorflow-cpu 2.21. float64, for the 1e-6
+that the kernels are held to. Keras casts plain Python numbers by way of float32, also to float64, so its hyper-parameters
+are made numpy's float64 first. The decay rates beta_1 and beta_2 stay plain: their rounding to float32 moves Adam's bias
+correction by 1e-5 in every training with Keras, and ours follows it.
 
 Where TensorFlow's older kernels differ from Keras, the expectation is from those kernels (tf.raw_ops), and where there is
 neither, from the formula in numpy: RMSprop with epsilon beside the root is that of TensorFlow's OptimizerV2 without
@@ -141,7 +142,7 @@ class OfKeras:
         options = {key: bool(value) if key in FLAGS else value for key, value in parameters.items()}
         self.optimizer = make(learning_rate=learning_rate, **options)
         for name, value in list(vars(self.optimizer).items()):
-            if type(value) is float:
+            if type(value) is float and not name.startswith("beta_"):
                 setattr(self.optimizer, name, np.float64(value))
 
     def run(self, start, gradients):

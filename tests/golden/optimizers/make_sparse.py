@@ -31,9 +31,9 @@ SHRINKAGE = "l2_shrinkage_regularization_strength"
 def make_keras(make, rate, parameters):
     options = {key: bool(value) if key in FLAGS else value for key, value in parameters.items()}
     optimizer = make(learning_rate=rate, **options)
-    # Keras casts plain Python numbers by way of float32.
+    # Keras casts plain Python numbers by way of float32; of beta_1 and beta_2, ours follows it.
     for name, value in list(vars(optimizer).items()):
-        if type(value) is float:
+        if type(value) is float and not name.startswith("beta_"):
             setattr(optimizer, name, np.float64(value))
     return optimizer
 

@@ -7,6 +7,11 @@ namespace cohort {
 
 namespace {
 
+// The bias correction, with beta in float32 as in Keras.
+double Correction(double beta, double t) {
+  return 1 - std::pow(static_cast<double>(static_cast<float>(beta)), t);
+}
+
 // v - change, whose parts are at most `parts` in size.
 void Subtract(Element& e, double change, double parts) {
   e.scale = std::max(e.scale, std::abs(e.v)) + std::abs(parts);
@@ -75,7 +80,7 @@ void Adam(const Step& s, Element& e) {
   e.slots[1] += (e.g * e.g - e.slots[1]) * (1 - beta_2);
   double square = e.slots[1];
   if (s.p.at("amsgrad") != 0) square = e.slots[2] = std::max(e.slots[2], square);
-  const double rate = s.lr * std::sqrt(1 - std::pow(beta_2, s.t)) / (1 - std::pow(beta_1, s.t)) /
+  const double rate = s.lr * std::sqrt(Correction(beta_2, s.t)) / Correction(beta_1, s.t) /
                       (std::sqrt(square) + s.p.at("epsilon"));
   Subtract(e, rate * e.slots[0], rate * parts);
 }
@@ -85,7 +90,7 @@ void Adamax(const Step& s, Element& e) {
   const double parts = std::max(std::abs(e.slots[0]), std::abs(e.g));
   e.slots[0] += (e.g - e.slots[0]) * (1 - beta_1);
   e.slots[1] = std::max(s.p.at("beta_2") * e.slots[1], std::abs(e.g));
-  const double rate = s.lr / (1 - std::pow(beta_1, s.t)) / (e.slots[1] + s.p.at("epsilon"));
+  const double rate = s.lr / Correction(beta_1, s.t) / (e.slots[1] + s.p.at("epsilon"));
   Subtract(e, rate * e.slots[0], rate * parts);
 }
 
@@ -108,7 +113,7 @@ void Nadam(const Step& s, Element& e) {
   const double next = momentum(s.t + 1);
   const double of_m = next / (1 - product * next);
   const double of_g = (1 - momentum(s.t)) / (1 - product);
-  const double root = std::sqrt(e.slots[1] / (1 - std::pow(beta_2, s.t))) + s.p.at("epsilon");
+  const double root = std::sqrt(e.slots[1] / Correction(beta_2, s.t)) + s.p.at("epsilon");
   Subtract(e, s.lr * (of_m * e.slots[0] + of_g * e.g) / root, s.lr * (of_m + of_g) * parts / root);
 }
 
@@ -155,14 +160,14 @@ void MissAdam(const Step& s, double times, Element& e) {
   const double beta_1 = s.p.at("beta_1");
   const double beta_2 = s.p.at("beta_2");
   const bool amsgrad = s.p.at("amsgrad") != 0;
-  const double rate = s.lr * std::sqrt(1 - std::pow(beta_2, s.t)) / (1 - std::pow(beta_1, s.t));
+  const double rate = s.lr * std::sqrt(Correction(beta_2, s.t)) / Correction(beta_1, s.t);
   const double root = std::sqrt(e.slots[amsgrad ? 2 : 1]) + s.p.at("epsilon");
   MissMoves(s, times, rate * e.slots[0] / root, amsgrad ? beta_1 : beta_1 / std::sqrt(beta_2), e);
   FadeMoments(s, times, e);
 }
 
 void MissAdamax(const Step& s, double times, Element& e) {
-  const double rate = s.lr / (1 - std::pow(s.p.at("beta_1"), s.t));
+  const double rate = s.lr / Correction(s.p.at("beta_1"), s.t);
   MissMoves(s, times, rate * e.slots[0] / (e.slots[1] + s.p.at("epsilon")),
             s.p.at("beta_1") / s.p.at("beta_2"), e);
   FadeMoments(s, times, e);
