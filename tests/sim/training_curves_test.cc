@@ -4,7 +4,9 @@
 //
 // How far a number may be off was measured with Keras alone: ten times the distance between its own
 // float32 and float64, or between two ways of its own to add up. A curve is compared as long as
-// this is below 0.1 % of the loss ("meaningful_steps").
+// this is below 0.1 % of the loss ("meaningful_steps"), in both versions of Keras: they have the
+// same weights and batches, and the ResNet by RMSprop meets a rectifier so near to its bend in step
+// 3 that Keras 3.15's float32 goes on with another loss than its float64, and so do we.
 
 #include <gmock/gmock.h>
 
@@ -113,6 +115,10 @@ class CurveJob {
   CurveJob(const Curve& curve, const std::string& strategy)
       : golden_(Curves(curve.keras, curve.model)),
         run_(RunOf(curve)),
+        other_(RunOf({curve.keras == "2.15" ? "3.15" : "2.15", curve.model, curve.optimizer})),
+        // The variance of the population, where that of Keras 2.15's kernel for one replica is of
+        // the sample.
+        other_variance_(strategy == kTwoReplicas && curve.keras == "2.15"),
         sim_(1, strategy == kSmallShards ? 2 : 0, 1, {absl::StrCat("strategy=", strategy)},
              JobOf(curve, strategy), Disks::kShared) {
     sim_.cluster().network().SetWatcher(&losses_);
@@ -124,7 +130,10 @@ class CurveJob {
   }
 
   // Returns the number of steps whose losses have a meaning.
-  size_t meaningful_steps() const { return run_["meaningful_steps"]; }
+  size_t meaningful_steps() const {
+    return std::min(run_["meaningful_steps"].get<size_t>(),
+                    other_["meaningful_steps"].get<size_t>());
+  }
 
   // Trains for a number of epochs and compares the losses of the steps.
   void Train(int epochs) {
@@ -135,9 +144,9 @@ class CurveJob {
     const size_t steps = static_cast<size_t>(epochs) * golden_["batches"].get<size_t>();
     ASSERT_GE(losses_.losses().size(), steps);
     for (size_t i = 0; i < std::min(steps, meaningful_steps()); ++i) {
-      ASSERT_NEAR(losses_.losses()[i], run_["loss"][i].get<double>(),
-                  run_["spread"][i].get<double>())
-          << "step " << i;
+      const double spread =
+          std::max(run_["spread"][i].get<double>(), other_["spread"][i].get<double>());
+      ASSERT_NEAR(losses_.losses()[i], run_["loss"][i].get<double>(), spread) << "step " << i;
     }
   }
 
@@ -146,6 +155,7 @@ class CurveJob {
     const json summary = SummaryOf(result_);
     for (const auto& [when, reports] :
          {std::pair("train_", run_["train_metrics"]), std::pair("test_", run_["evaluate"])}) {
+      if (other_variance_ && when == std::string("test_")) continue;
       for (const auto& [name, report] : reports.items()) {
         // The file has the mean of the areas of the epoch's batches; fit reports that of the epoch.
         if (name == "auc" && when == std::string("train_")) continue;
@@ -165,6 +175,7 @@ class CurveJob {
         BundleReader::Open(sim_.cluster().FilesOf("chief:0"), SummaryOf(result_)["checkpoint"]);
     ASSERT_TRUE(reader.ok()) << reader.status();
     for (const json& weight : run_["weights20"]) {
+      if (other_variance_ && absl::EndsWith(NameOf(weight), "/moving_variance")) continue;
       const auto value = (*reader)->Read(NameOf(weight));
       ASSERT_TRUE(value.ok()) << value.status();
       const std::vector<double> expected = weight["data"];
@@ -225,6 +236,8 @@ class CurveJob {
 
   const json golden_;
   const json run_;
+  const json other_;  // the same run in the other version
+  const bool other_variance_;
   StepLosses losses_;
   DaemonSim sim_;
   CoordinatorDaemon::Result result_;
@@ -268,7 +281,7 @@ class TrainingCurve : public testing::TestWithParam<Curve> {
 
 TEST_P(TrainingCurve, IsKerassOnParameterServers) { ExpectKeras(kSmallShards, 10); }
 TEST_P(TrainingCurve, IsKerassOnOneDevice) { ExpectKeras(kOneDevice, 2); }
-TEST_P(TrainingCurve, IsKerassOnTwoReplicas) { ExpectKeras(kTwoReplicas, 2); }
+TEST_P(TrainingCurve, IsKerassOnTwoReplicas) { ExpectKeras(kTwoReplicas, 10); }
 
 INSTANTIATE_TEST_SUITE_P(Models, TrainingCurve, testing::ValuesIn(AllCurves()), TestName);
 
