@@ -33,7 +33,7 @@ class ReadableFile {
   virtual absl::Status Read(uint64_t offset, absl::Span<char> out) const = 0;
 };
 
-// A lock that this process holds. It ends with this object, or with the process.
+// A lock that this process holds. It ends with this object, or with the process. Thread-compatible.
 class FileLock {
  public:
   virtual ~FileLock() = default;

@@ -78,7 +78,7 @@ class GraphBuilder {
   std::map<std::string, int64_t> next_;  // the last number appended to each stem of a name
 };
 
-// Sets a precision of products for the nodes that are added during its life.
+// Sets a precision of products for the nodes that are added during its life. Thread-compatible.
 class ProductPrecisionScope {
  public:
   ProductPrecisionScope(GraphBuilder& graph, ProductPrecision precision)
