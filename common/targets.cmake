@@ -11,6 +11,9 @@ target_compile_features(cohort_options INTERFACE $<INSTALL_INTERFACE:cxx_std_20>
 target_compile_options(cohort_options INTERFACE "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-unused-parameter;-Wnon-virtual-dtor>"
   "$<BUILD_INTERFACE:-Woverloaded-virtual;-ftree-vectorize;-fno-math-errno;-fno-trapping-math>"
   $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>>)
+# What a build with -Werror refuses, as those with sanitizers do, no other build lets in either.
+target_compile_options(cohort_options INTERFACE
+  "$<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Werror=missing-field-initializers;-Werror=dangling-else>>")
 if(COHORT_WERROR)
   target_compile_options(cohort_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()

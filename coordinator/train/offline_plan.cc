@@ -227,7 +227,8 @@ absl::Status CheckTraining(const JobSpec& job) {
   for (size_t i = 0; i < job.model.layers.size(); ++i) {
     const LayerSpec& layer = job.model.layers[i];
     const CallSettings settings = {layer.name, {i}, true, {""}};
-    TensorType input{.column = 0};
+    TensorType input;
+    input.column = 0;
     if (layer.type->kind == LayerKind::kLookup) input.dtype = DType::kInt32;
     for (const Shape& shape :
          {Shape({64}), Shape({64, 64}), Shape({64, 64, 64}), Shape({64, 64, 64, 64})}) {

@@ -94,7 +94,9 @@ absl::StatusOr<Tensor> AfterConstraint(const std::map<std::string, double>& para
   const auto count = static_cast<size_t>(value.num_elements());
   const std::vector<float> gradient(count, 0);
   const absl::Span<float> span = absl::MakeSpan(value.mutable_data<float>(), count);
-  UpdateStep step{.gradient = gradient, .value_in = span, .value_out = span};
+  UpdateStep step;
+  step.gradient = gradient;
+  step.value_in = step.value_out = span;
   step.learning_rate = 0;
   kernel->Apply(step);
   return value;

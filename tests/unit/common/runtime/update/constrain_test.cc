@@ -57,7 +57,9 @@ TEST(Constrain, ComesAfterTheAverage) {
   std::vector<float> value = {1, 1};
   std::vector<float> average = value;
   const std::vector<float> gradient = {3, -1};
-  UpdateStep step{.gradient = gradient, .value_in = value, .value_out = absl::MakeSpan(value)};
+  UpdateStep step;
+  step.gradient = gradient;
+  step.value_in = step.value_out = absl::MakeSpan(value);
   step.slots = {{average, absl::MakeSpan(average)}};
   step.learning_rate = 1;
   (*kernel)->Apply(step);
