@@ -70,6 +70,7 @@ TEST_F(TwoJobs, AnotherJobIsRefusedNamingTheOneThatRunsUnlessItIsToTakeOver) {
 // The same command, started twice: each would remove the other's recovery checkpoints.
 TEST(TwoLocalJobs, HaveNoRecoveryDirectoryTogether) {
   const TempDirectory temp("two-local-jobs");
+  signal(SIGHUP, SIG_DFL);  // nohup has this process and its children ignore it
   const auto start = [&temp] {
     return std::make_unique<RunningProcess>(
         absl::StrCat(COHORT_BIN_DIR, "/coordinator"),

@@ -22,7 +22,7 @@ TEST(SignalWaiterDeathTest, AHangupIsASignalUnlessTheProcessIgnoresIt) {
   for (const bool ignored : {false, true}) {
     EXPECT_EXIT(
         {
-          if (ignored) signal(SIGHUP, SIG_IGN);
+          signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL);
           SignalWaiter waiter;
           kill(getpid(), SIGHUP);
           if (ignored) waiter.Wake();
