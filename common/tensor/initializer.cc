@@ -136,8 +136,9 @@ void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t 
     if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, first, out);
     if (IsNormal(spec)) return FillNormal<T>(spec, stream, first, out);
     if (IsIdentity(spec)) {
-      for (size_t k = 0; k < out.size(); ++k)
+      for (size_t k = 0; k < out.size(); ++k) {
         out[k] = static_cast<T>(IdentityElement(spec, first + k));
+      }
       return;
     }
   }

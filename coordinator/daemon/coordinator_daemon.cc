@@ -266,10 +266,13 @@ absl::Status CoordinatorDaemon::LockRecovery(absl::Duration patience) {
     }
     // Some network file systems have no locks. Such a directory is used without one.
     if (absl::IsUnimplemented(lock.status())) {
-      Log(LogLevel::kDebug, "recovery_not_locked", {{"cause", lock.status().message()}});
+      Log(LogLevel::kInfo, "recovery_not_locked", {{"cause", lock.status().message()}});
       return absl::OkStatus();
     }
-    if (!absl::IsFailedPrecondition(lock.status()) || world_.clock.Now() >= end) {
+    if (!absl::IsFailedPrecondition(lock.status())) {
+      return WithDefaultClass(Annotate(lock.status(), "recovery.directory"), proto::CONFIGURATION);
+    }
+    if (world_.clock.Now() >= end) {
       return MakeError(
           lock.status().code(),
           absl::StrCat("the recovery directory ", directory,
@@ -283,12 +286,12 @@ absl::Status CoordinatorDaemon::LockRecovery(absl::Duration patience) {
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
-  if (recovery_lock_ == nullptr) {
+  if (local_ == nullptr) {
     // An earlier coordinator of these tasks may be stopped, and have the lock as long as it lives.
     // Its epoch keeps it from this job's checkpoints. One that has tasks of its own is not kept.
     const absl::Status locked = LockRecovery(kLockPatience);
     if (!locked.ok()) {
-      Log(LogLevel::kError, "recovery_directory_shared", {{"cause", locked.message()}});
+      Log(LogLevel::kError, "recovery_directory_not_locked", {{"cause", locked.message()}});
     }
   }
   ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));

@@ -100,7 +100,8 @@ class CoordinatorDaemon {
   absl::Status ProbeOutputs() const;
   // Locks the directory of recovery checkpoints, so that no coordinator of other tasks removes this
   // job's. Waits up to `patience` for a coordinator that has been taken over and is about to end.
-  // Errors: FAILED_PRECONDITION of class CONFIGURATION, naming the coordinator that has the lock.
+  // Errors of class CONFIGURATION: FAILED_PRECONDITION naming the coordinator that has the lock;
+  // those of the file system.
   absl::Status LockRecovery(absl::Duration patience);
   // The parts that run beside the training: the membership watch, and the service for operators.
   struct Operation {

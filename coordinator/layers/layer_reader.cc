@@ -71,7 +71,7 @@ void LayerReader::FloatPolicy() {
   if (name == kFloat32Policy) return;
   if (!IsMixedPolicy(name)) {
     return config.AddError(
-        "dtype", absl::StrCat("is ", JsonExcerpt(*value), "; layers compute by the ", "policies ",
+        "dtype", absl::StrCat("is ", JsonExcerpt(*value), "; layers compute by the policies ",
                               kDTypePolicies));
   }
   precision_ = ProductPrecision::kBfloat16;

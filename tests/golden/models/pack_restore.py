@@ -5,33 +5,26 @@ SOURCE has the folders k2.15, k3.15 and tf1: what Keras 2.15.0, Keras 3.15.1 and
 of a training, with NAME.json, which says what is in the files and how the training goes on. TARGET, this folder if it is
 left out, gets restore_FOLDER.zip. The same files give the same bytes: no time stands in a pack.
 """
-import io
 import os
 import sys
-import zipfile
+
+from zip_pack import write_pack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACK_BYTES_MAX = 1 << 20
 
 
 def main():
     source = sys.argv[1]
     target = sys.argv[2] if len(sys.argv) > 2 else HERE
     for folder in ("k2.15", "k3.15", "tf1"):
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
-            for root, folders, names in os.walk(os.path.join(source, folder)):
-                folders.sort()
-                for name in sorted(names):
-                    path = os.path.join(root, name)
-                    member = zipfile.ZipInfo(os.path.relpath(path, os.path.join(source, folder)))
-                    with open(path, "rb") as file:
-                        archive.writestr(member, file.read(), zipfile.ZIP_DEFLATED, 9)
-        if packed.tell() >= PACK_BYTES_MAX:
-            sys.exit(f"{folder} has {packed.tell()} bytes")
-        with open(os.path.join(target, f"restore_{folder}.zip"), "wb") as file:
-            file.write(packed.getvalue())
-        print(f"{folder}: {packed.tell()} bytes")
+        members = []
+        for root, folders, names in os.walk(os.path.join(source, folder)):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(root, name)
+                with open(path, "rb") as file:
+                    members.append((os.path.relpath(path, os.path.join(source, folder)), file.read()))
+        write_pack(os.path.join(target, f"restore_{folder}.zip"), members)
 
 
 main()
