@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/path_check.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
@@ -86,8 +87,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
   parser.Add("version", flags.version, "Print the version and exit");
   parser.AddFooter(
       "Flags win over TF_CONFIG, TF_CONFIG over --config, --config over defaults.\n"
-      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen, 5 drain timeout, "
-      "6 no coordinator came.");
+      "Exit codes: 0 stopped when asked, 2 bad options, 3 cannot listen or too few files may be "
+      "open, 5 drain timeout, 6 no coordinator came, 70 a defect of this program.");
 }
 
 // The resolver takes the value of each option from the first source that has a value for it: flags,
@@ -255,10 +256,13 @@ void Resolver::ResolveCluster() {
   merged["task"] = ResolveTask(merged["cluster"], sources);
   if (auto rpc_layer = ClusterValue("rpc_layer")) merged["rpc_layer"] = rpc_layer->value;
   // The cluster and the task, whatever their sources, are parsed as one TF_CONFIG, so that the
-  // rules for TF_CONFIG apply to all sources.
+  // rules for TF_CONFIG apply to all sources. Its message has a line for each problem.
   auto config = ParseTfConfig(JsonLine(merged));
   if (!config.ok()) {
-    return Problem(absl::StrJoin(sources, ", "), config.status().message());
+    for (absl::string_view problem : absl::StrSplit(config.status().message(), '\n')) {
+      Problem(absl::StrJoin(sources, ", "), problem);
+    }
+    return;
   }
   if (!config->rpc_layer.empty() && config->rpc_layer != "grpc") {
     Problem("rpc_layer", absl::StrCat("'", config->rpc_layer, "' is not supported; use grpc"));

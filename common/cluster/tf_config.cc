@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/nearest_names.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
@@ -276,8 +277,11 @@ absl::Status CheckMeantLocal(const TfConfig& config) {
 
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment) {
   absl::StatusOr<TfConfig> config = ParseTfConfig(environment("TF_CONFIG").value_or(""));
-  if (!config.ok()) return Annotate(config.status(), "TF_CONFIG");
-  return config;
+  if (config.ok()) return config;
+  // The message has a line for each problem, and each line says where the problem is.
+  return absl::Status(config.status().code(),
+                      absl::StrCat("TF_CONFIG: ", absl::StrReplaceAll(config.status().message(),
+                                                                      {{"\n", "\nTF_CONFIG: "}})));
 }
 
 absl::StatusOr<std::string> Master(const TfConfig& config) {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -54,8 +55,12 @@ absl::Status ApplyOne(const std::string& override_text, json& job) {
     ASSIGN_OR_RETURN(target, Child(*target, part, so_far));
     absl::StrAppend(&so_far, so_far.empty() ? "" : ".", part);
   }
-  // Text that is not JSON is a string, so that quotes are not needed.
+  // Text that is not JSON is a string, so that quotes are not needed. Text that begins as an object
+  // or a list is meant as JSON.
   absl::StatusOr<json> value = ParseJsonText(text);
+  if (!value.ok() && (absl::StartsWith(text, "{") || absl::StartsWith(text, "["))) {
+    return value.status();
+  }
   *target = value.ok() ? *std::move(value) : json(text);
   return absl::OkStatus();
 }

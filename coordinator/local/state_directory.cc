@@ -1,10 +1,7 @@
 #include "coordinator/local/state_directory.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -81,40 +78,20 @@ std::optional<StateDirectory::Record> RecordFromJson(const Json& json) {
   return record;
 }
 
-// Returns a text that names the coordinator that holds the lock, by the process number that it has
-// written into the lock file.
-std::string Holder(FileSystem& files, const std::string& lock_file) {
-  const std::string text = ReadFile(files, lock_file).value_or("");
-  int pid = 0;
-  // The lock file is empty for a moment after another coordinator has locked it.
-  if (!absl::SimpleAtoi(text, &pid)) return "another coordinator";
-  return absl::StrCat("the coordinator with process id ", pid);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem& files,
                                                                      const std::string& path) {
   if (const absl::Status made = files.MakeDirectories(path); !made.ok()) return Misused(made);
-  const std::string lock_file = JoinPath(path, kLockFile);
-  // The lock lasts until no process has this descriptor. With O_CLOEXEC, children do not keep it.
-  UniqueFd lock(open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!lock.ok()) return Misused(ErrnoStatus(errno, absl::StrCat("cannot open ", lock_file)));
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    // Only EWOULDBLOCK means that another coordinator holds the lock.
-    if (errno != EWOULDBLOCK) {
-      return Misused(ErrnoStatus(errno, absl::StrCat("cannot lock ", lock_file)));
-    }
-    return Misused(absl::StrCat("the state directory ", path, " is in use by ",
-                                Holder(files, lock_file),
+  absl::StatusOr<std::unique_ptr<FileLock>> lock = files.Lock(
+      JoinPath(path, kLockFile), absl::StrCat("the coordinator with process id ", getpid()));
+  if (absl::IsFailedPrecondition(lock.status())) {
+    return Misused(absl::StrCat("the state directory ", path,
+                                " is in use: ", lock.status().message(),
                                 ": wait for its end, or give --state_dir another directory"));
   }
-  const std::string pid = absl::StrCat(getpid(), "\n");
-  if (ftruncate(lock.get(), 0) != 0 ||
-      pwrite(lock.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return Misused(ErrnoStatus(errno, absl::StrCat("cannot write ", lock_file)));
-  }
-  return std::unique_ptr<StateDirectory>(new StateDirectory(files, path, std::move(lock)));
+  if (!lock.ok()) return Misused(lock.status());
+  return std::unique_ptr<StateDirectory>(new StateDirectory(files, path, *std::move(lock)));
 }
 
 std::string StateDirectory::FileOf(TaskId task, absl::string_view ending) const {

@@ -20,7 +20,6 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
-#include "common/base/unique_fd.h"
 #include "common/cluster/cluster_spec.h"
 #include "coordinator/local/process_id.h"
 
@@ -57,13 +56,13 @@ class StateDirectory {
   absl::StatusOr<std::map<TaskId, Record>> Read();
 
  private:
-  StateDirectory(FileSystem& files, std::string path, UniqueFd lock)
+  StateDirectory(FileSystem& files, std::string path, std::unique_ptr<FileLock> lock)
       : files_(files), path_(std::move(path)), lock_(std::move(lock)) {}
   std::string FileOf(TaskId task, absl::string_view ending) const;
 
   FileSystem& files_;
   const std::string path_;
-  const UniqueFd lock_;
+  const std::unique_ptr<FileLock> lock_;
 };
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -28,7 +29,9 @@ std::string FormatProgress(const ProgressLine& line) {
   std::string text = absl::StrFormat("%d/%d [%s] - %.1fs %.2fms/step", line.step, line.steps, bar,
                                      absl::ToDoubleSeconds(line.elapsed), per_step_ms);
   for (const auto& [name, value] : line.values) {
-    absl::StrAppend(&text, absl::StrFormat(" - %s: %.4f", name, value));
+    // The sign of a NaN says nothing, and on x86 it depends on the operation.
+    absl::StrAppend(&text, " - ", name, ": ",
+                    std::isnan(value) ? "nan" : absl::StrFormat("%.4f", value));
   }
   return text;
 }

@@ -8,6 +8,15 @@
 
 namespace cohort {
 
+namespace {
+
+// See WorkerService::Refusal().
+absl::Status Refused(const absl::Status& status, const TaskService& task) {
+  return Attributed(status, proto::APPLICATION, task.task_ref());
+}
+
+}  // namespace
+
 WorkerService::WorkerService(World world, Options options)
     : options_(std::move(options)),
       reach_(std::make_shared<PeerReach>(world)),
@@ -85,10 +94,11 @@ void WorkerService::BindSlow(Service& service, const char* name,
 
 // Even the error for a malformed message passes through Refusal().
 Handler WorkerService::Guarded(Handler handler) {
-  return [self = shared_from_this(), handler = std::move(handler)](Message message, Reply reply) {
+  // A reply does not hold this object, because the object may hold the reply (GangAnswers).
+  return [task = parts_->task_service, handler = std::move(handler)](Message message, Reply reply) {
     handler(std::move(message),
-            [self, reply = std::move(reply)](absl::StatusOr<Message> answer) mutable {
-              if (!answer.ok()) return reply(self->Refusal(answer.status()));
+            [task, reply = std::move(reply)](absl::StatusOr<Message> answer) mutable {
+              if (!answer.ok()) return reply(Refused(answer.status(), *task));
               reply(std::move(answer));
             });
   };
@@ -119,7 +129,7 @@ Service WorkerService::service() {
 }
 
 absl::Status WorkerService::Refusal(const absl::Status& status) const {
-  return Attributed(status, proto::APPLICATION, parts_->task_service->task_ref());
+  return Refused(status, *parts_->task_service);
 }
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/sequence_rng.h"
@@ -17,7 +18,7 @@ TEST(Excerpt, IsTheTextWhereThatIsShortAndPrintable) {
 }
 
 TEST(Excerpt, CutsWhatIsLonger) {
-  EXPECT_EQ(Excerpt(std::string(65, 'a')), std::string(61, 'a') + "...");
+  EXPECT_EQ(Excerpt(std::string(65, 'a')), absl::StrCat(std::string(61, 'a'), "..."));
 }
 
 TEST(Excerpt, EscapesWhatIsNotPrintable) {

@@ -9,6 +9,7 @@
 namespace cohort {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -189,6 +190,11 @@ TEST(TfConfig, ReadFromTheEnvironment) {
     return name == "TF_CONFIG" ? "{" : "";
   });
   EXPECT_THAT(std::string(bad.status().message()), StartsWith("TF_CONFIG: not valid JSON"));
+  const auto twice = ReadTfConfig([](const std::string&) -> std::optional<std::string> {
+    return R"({"cluster": {"ps": 1, "worker": 2}})";
+  });
+  EXPECT_THAT(std::string(twice.status().message()),
+              AllOf(StartsWith("TF_CONFIG: cluster."), HasSubstr("\nTF_CONFIG: cluster.")));
   EXPECT_TRUE(ReadTfConfig([](const std::string&) { return std::nullopt; })->cluster.empty());
 }
 

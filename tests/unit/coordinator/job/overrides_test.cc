@@ -36,6 +36,14 @@ TEST(Overrides, ValuesAreJsonWhereTheyParseAndStringsElse) {
   EXPECT_EQ(Apply(job, {"a=nan"})["a"], json("nan"));
 }
 
+// Such a text would else become a string, and the error of the section that gets it would not say
+// what is wrong with it.
+TEST(Overrides, AnObjectOrListThatIsNotJsonIsAnError) {
+  EXPECT_THAT(Failure({}, R"(a={"b": 1, "b": 2})"),
+              testing::AllOf(HasSubstr("--set a="), HasSubstr("b: given twice")));
+  EXPECT_THAT(Failure({}, "a=[1,"), HasSubstr("not valid JSON"));
+}
+
 TEST(Overrides, PathsGoThroughObjectsAndListsAndMakeWhatIsMissing) {
   const json job = {{"list", {{{"x", 1}}, {{"x", 2}}}}, {"none", nullptr}};
   EXPECT_EQ(Apply(job, {"list.1.x=5"})["list"][1]["x"], json(5));
