@@ -10,6 +10,7 @@
 //     Sums grad over the axes along which `like` was broadcast; the result has the shape of like.
 // ReshapeLike(x, like) -> type of x     the elements of x under the shape of like, of equal size.
 // ZerosLike(like T) -> T                zeros in the shape of like.
+// StopGradient(x T) -> T                x, through which no gradient flows.
 // ReluGrad(dy, y) -> dx                 y > 0 ? dy : 0
 // SigmoidGrad(dy, y) -> dx              dy * y * (1 - y)
 // TanhGrad(dy, y) -> dx                 dy * (1 - y * y)

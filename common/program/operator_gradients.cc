@@ -21,7 +21,9 @@ GradientRules AllGradientRules() {
 }
 
 bool StopsGradient(const onnx::NodeProto& node) {
-  if (node.domain() == kCohortDomain) return node.op_type() == "ZerosLike";
+  if (node.domain() == kCohortDomain) {
+    return node.op_type() == "ZerosLike" || node.op_type() == "StopGradient";
+  }
   // Operators of ONNX that round, draw random numbers or make constants, through which no gradient
   // flows.
   const std::set<std::string> stops = {"Bernoulli",

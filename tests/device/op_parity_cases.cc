@@ -36,6 +36,7 @@ void AddUnary(std::vector<OpCase>& cases) {
       cases.push_back({kCohort, op, {{shape}, {shape}}});
     }
     cases.push_back({kCohort, "ZerosLike", {{shape}}});
+    cases.push_back({kCohort, "StopGradient", {{shape}}});
     cases.push_back({kOnnx, "Cast", {{shape}}, {IntAttribute("to", 7)}});
   }
 }

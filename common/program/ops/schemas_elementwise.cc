@@ -85,6 +85,7 @@ void AddElementwiseSchemas(OperatorSchemas& schemas) {
   schemas.push_back(ClipByValueSchema());
   schemas.push_back(GeluSchema());
   schemas.push_back(FunctionSchema("Log1p"));
+  schemas.push_back(FunctionSchema("StopGradient"));
   schemas.push_back(UnaryGradSchema());
   schemas.push_back(MaxGradSchema());
   schemas.push_back(ClipGradSchema());

@@ -290,6 +290,7 @@ void RegisterShapeKernels(KernelRegistry& registry) {
                BoundKernel<AxisParameter>({2, 2, {kFloats}}, ParseGatheredAxis, RunAllGatherGrad));
   registry.Add("", "Constant", BoundKernel<ConstantParameters>({0, 0}, ParseConstant, RunConstant));
   registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2, {kAnyType}}, RunReshapeLike));
+  registry.Add("cohort", "StopGradient", PlainKernel({1, 1, {kFloats}}, RunIdentity));
   registry.Add("cohort", "ZerosLike", PlainKernel({1, 1, {kAnyType}}, RunZerosLike));
 }
 

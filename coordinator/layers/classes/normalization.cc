@@ -4,9 +4,15 @@
 // moving statistics towards them by Keras's formula: moving = moving * momentum + batch * (1 -
 // momentum), with the population variance. Evaluation and prediction normalize by the moving
 // statistics.
+//
+// With `renorm`, training is Batch Renormalization (Ioffe, 2017): what the batch normalizes is then
+// scaled and shifted towards what the renorm statistics would give, another pair of moving
+// statistics.
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -34,7 +40,29 @@ struct BatchNormSettings {
   bool scale = true;          // true: the layer has gamma
   bool synchronized = false;  // true: the statistics are those of all replicas of a step
   VarianceRule variance = VarianceRule::kPopulation;
+  bool renorm = false;
+  double renorm_momentum = 0.99;  // the fraction of the renorm statistics that a step keeps
+  // Bounds of the factor r and of the shift d of renorm; absent: no bound.
+  std::optional<double> rmin = {};
+  std::optional<double> rmax = {};
+  std::optional<double> dmax = {};
 };
+
+void ReadClipping(ObjectReader& config, BatchNormSettings& settings) {
+  const auto bound = [&config](const char* key, std::optional<double>* out) {
+    if (!config.Given(key, out->has_value())) return;
+    double value = out->value_or(0);
+    config.Number(key, {.min = 0}, &value);
+    *out = value;
+  };
+  bound("rmax", &settings.rmax);
+  bound("rmin", &settings.rmin);
+  bound("dmax", &settings.dmax);
+  if (settings.rmin.value_or(0) > settings.rmax.value_or(HUGE_VAL)) {
+    config.AddError("rmax",
+                    absl::StrCat("is ", *settings.rmax, ", less than rmin ", *settings.rmin));
+  }
+}
 
 // A value of the graph with shape [N, channels, ...] and `rank` axes.
 struct ChannelledValue {
@@ -64,8 +92,9 @@ class BatchNormNodes {
                              {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, {Epsilon()});
   }
 
-  // Adds a normalization by the statistics of this replica's batch, and the new moving statistics.
-  std::string Train() {
+  // Adds a normalization by the statistics of this replica's batch, and the new moving statistics,
+  // as one operator.
+  std::string TrainFused() {
     const auto outputs = nodes_.graph().OpN(
         "BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
         {Epsilon(), FloatAttribute("momentum", static_cast<float>(settings_.momentum)),
@@ -75,9 +104,31 @@ class BatchNormNodes {
     return outputs[0];
   }
 
-  // Adds a normalization by the statistics of the elements that the mask marks. `marks` is float32,
-  // broadcasts to x, and is 1 for marked elements.
-  std::string TrainMasked(const std::string& marks) {
+  // The mean and the population variance of each channel, as vectors.
+  struct Moments {
+    std::string mean;
+    std::string variance;
+  };
+
+  // Adds a normalization by `batch`, and the new moving statistics.
+  std::string Train(const Moments& batch) {
+    if (settings_.renorm) return Renormalize(batch);
+    Move(mean_, batch.mean, settings_.momentum);
+    Move(variance_, batch.variance, settings_.momentum);
+    return Normalize(batch, Gamma(), Beta());
+  }
+
+  // Returns the moments of this replica's batch.
+  Moments OfBatch() {
+    const std::vector<int64_t> axes = AxesOfSums();
+    const std::string mean = nodes_.ReduceAway("ReduceMean", x_.value, axes);
+    const std::string distance = nodes_.Sub(x_.value, AsChannels(mean));
+    return {mean, nodes_.ReduceAway("ReduceMean", nodes_.Mul(distance, distance), axes)};
+  }
+
+  // Returns the moments of the elements that the mask marks. `marks` is float32, broadcasts to x,
+  // and is 1 for marked elements.
+  Moments OfMarked(const std::string& marks) {
     const std::vector<int64_t> axes = AxesOfSums();
     const auto sum = [&](const std::string& value) {
       return nodes_.ReduceAway("ReduceSum", nodes_.Mul(value, marks), axes);
@@ -86,16 +137,13 @@ class BatchNormNodes {
     const std::string count = sum(ones);
     const std::string mean = nodes_.Div(sum(x_.value), count);
     const std::string distance = nodes_.Sub(x_.value, AsChannels(mean));
-    const std::string variance = nodes_.Div(sum(nodes_.Mul(distance, distance)), count);
-    Move(mean_, mean);
-    Move(variance_, variance);
-    return Normalize(mean, variance);
+    return {mean, nodes_.Div(sum(nodes_.Mul(distance, distance)), count)};
   }
 
-  // Adds a normalization by the batches of all replicas of the step. Replicas may have different
+  // Returns the moments of the batches of all replicas of the step. Replicas may have different
   // numbers of examples, so the sums, the sums of squares and the number of elements travel
   // together in one AllReduce.
-  std::string TrainSynchronized() {
+  Moments OfAllReplicas() {
     const std::vector<int64_t> axes = AxesOfSums();
     const std::string sum = nodes_.ReduceAway("ReduceSum", x_.value, axes);
     const std::string squares =
@@ -107,10 +155,7 @@ class BatchNormNodes {
     const std::string mean = nodes_.Div(Part(all, 0, x_.channels), count);
     const std::string mean_square = nodes_.Div(Part(all, x_.channels, x_.channels), count);
     // The population variance is E[x^2] - E[x]^2.
-    const std::string variance = nodes_.Sub(mean_square, nodes_.Mul(mean, mean));
-    Move(mean_, mean);
-    Move(variance_, variance);
-    return Normalize(mean, variance);
+    return {mean, nodes_.Sub(mean_square, nodes_.Mul(mean, mean))};
   }
 
  private:
@@ -176,20 +221,55 @@ class BatchNormNodes {
   }
 
   // Moves the variable towards a value: variable * momentum + towards * (1 - momentum).
-  void Move(const std::string& variable, const std::string& towards) {
-    const std::string kept = nodes_.Mul(Now(variable), nodes_.Number(settings_.momentum));
-    const std::string added = nodes_.Mul(towards, nodes_.Number(1 - settings_.momentum));
-    Keep(variable, nodes_.Add(kept, added));
+  void Move(const std::string& variable, const std::string& towards, double momentum) {
+    const std::string kept = nodes_.Mul(Now(variable), nodes_.Number(momentum));
+    Keep(variable, nodes_.Add(kept, nodes_.Mul(towards, nodes_.Number(1 - momentum))));
+  }
+
+  // Returns the standard deviation that Keras divides by: sqrt(variance + epsilon).
+  std::string Deviation(const std::string& variance) {
+    return nodes_.Op("Sqrt", {nodes_.Add(variance, nodes_.Number(settings_.epsilon))});
   }
 
   // Computes x * factor + offset, with factor = gamma / sqrt(variance + epsilon) and offset = beta
   // - mean * factor.
-  std::string Normalize(const std::string& mean, const std::string& variance) {
-    const std::string root =
-        nodes_.Op("Sqrt", {nodes_.Add(variance, nodes_.Number(settings_.epsilon))});
-    const std::string factor = nodes_.Div(Gamma(), root);
-    const std::string offset = nodes_.Sub(Beta(), nodes_.Mul(mean, factor));
+  std::string Normalize(const Moments& moments, const std::string& gamma, const std::string& beta) {
+    const std::string factor = nodes_.Div(gamma, Deviation(moments.variance));
+    const std::string offset = nodes_.Sub(beta, nodes_.Mul(moments.mean, factor));
     return nodes_.Add(nodes_.Mul(x_.value, AsChannels(factor)), AsChannels(offset));
+  }
+
+  // Computes gamma * (n * r + d) + beta, where n is the normalized x, r the deviation of the batch
+  // over that of the renorm statistics, and d the distance of the batch's mean from theirs, in
+  // their deviations. As in Keras, no gradient flows through r and d, and the moving variance
+  // follows from the moving deviation.
+  std::string Renormalize(const Moments& batch) {
+    const auto bounded = [&](const char* op, const std::string& value, double bound) {
+      return nodes_.Op(op, {value, nodes_.Number(bound)});
+    };
+    const std::string deviation = Deviation(batch.variance);
+    const std::string renorm_mean = call_.Variable("renorm_mean");
+    const std::string renorm_stddev = call_.Variable("renorm_stddev");
+    const std::string divisor = bounded("Max", Now(renorm_stddev), std::sqrt(settings_.epsilon));
+    std::string r = nodes_.Div(deviation, divisor);
+    std::string d = nodes_.Div(nodes_.Sub(batch.mean, Now(renorm_mean)), divisor);
+    if (settings_.rmin) r = bounded("Max", r, *settings_.rmin);
+    if (settings_.rmax) r = bounded("Min", r, *settings_.rmax);
+    if (settings_.dmax) d = bounded("Max", bounded("Min", d, *settings_.dmax), -*settings_.dmax);
+    r = nodes_.graph().Op("StopGradient", {r}, {}, kCohortDomain);
+    d = nodes_.graph().Op("StopGradient", {d}, {}, kCohortDomain);
+    const std::string gamma = Gamma();
+    const std::string y =
+        Normalize(batch, nodes_.Mul(r, gamma), nodes_.Add(nodes_.Mul(d, gamma), Beta()));
+    Move(renorm_mean, batch.mean, settings_.renorm_momentum);
+    Move(renorm_stddev, deviation, settings_.renorm_momentum);
+    Move(mean_, batch.mean, settings_.momentum);
+    const std::string moving_stddev = call_.Variable("moving_stddev");
+    Move(moving_stddev, deviation, settings_.momentum);
+    const std::string moved = Now(moving_stddev);
+    Keep(variance_, nodes_.Op("Relu", {nodes_.Sub(nodes_.Mul(moved, moved),
+                                                  nodes_.Number(settings_.epsilon))}));
+    return y;
   }
 
   // Returns a vector of one number per channel, reshaped to broadcast over the axes of x after the
@@ -225,11 +305,8 @@ class BatchNormalization : public Layer {
     reader.Initializer("moving_mean_initializer", &moving_mean_.initializer);
     reader.Initializer("moving_variance_initializer", &moving_variance_.initializer);
     config.Bool("synchronized", &settings_.synchronized);
-    // renorm is from Keras 2, which writes the parameters of renorm even if renorm is off.
-    config.OnlyNeutral("renorm", false);
-    config.OnlyNeutral("renorm_clipping", nullptr);
-    config.Ignore("renorm_momentum");
     const KerasVersion& keras = reader.Keras();
+    ReadRenorm(config, keras);
     is_keras2_ = keras.IsKeras2();
     is_standalone_ = keras >= KerasVersion{2, 1} && keras < KerasVersion{2, 4};
   }
@@ -253,8 +330,14 @@ class BatchNormalization : public Layer {
     // Keras's order: gamma and beta are trained, the moving statistics are not.
     if (settings_.scale) RETURN_IF_ERROR(plan.Add(call, "gamma", channels, gamma_).status());
     if (settings_.center) RETURN_IF_ERROR(plan.Add(call, "beta", channels, beta_).status());
-    for (const auto& [name, initializer] :
-         {std::pair{"moving_mean", &moving_mean_}, {"moving_variance", &moving_variance_}}) {
+    std::vector<std::pair<const char*, const WeightRules*>> statistics = {
+        {"moving_mean", &moving_mean_}, {"moving_variance", &moving_variance_}};
+    if (settings_.renorm) {
+      statistics.push_back({"moving_stddev", &moving_stddev_});
+      statistics.push_back({"renorm_mean", &moving_mean_});
+      statistics.push_back({"renorm_stddev", &moving_stddev_});
+    }
+    for (const auto& [name, initializer] : statistics) {
       ASSIGN_OR_RETURN(VariableSpec* const moving, plan.Add(call, name, channels, *initializer));
       moving->trainable = false;
       moving->aggregation = proto::AGGREGATION_MEAN;  // Keras averages moving statistics
@@ -288,6 +371,31 @@ class BatchNormalization : public Layer {
   }
 
  private:
+  // Reads renorm, which Keras 3 has; Keras 2 writes its parameters even if it is off. These keys
+  // are recorded only if renorm is on, so that the record of other layers stays as it is.
+  void ReadRenorm(ObjectReader& config, const KerasVersion& keras) {
+    const auto* const renorm = config.Find("renorm");
+    const bool is_on = config.recording() ? settings_.renorm : renorm != nullptr && *renorm == true;
+    if (!is_on || keras.IsKeras2()) {
+      config.OnlyNeutral("renorm", false);
+      config.OnlyNeutral("renorm_clipping", nullptr);
+      return config.Ignore("renorm_momentum");
+    }
+    config.Bool("renorm", &settings_.renorm);
+    config.Number("renorm_momentum", {.min = 0, .max = 1}, &settings_.renorm_momentum);
+    config.Object("renorm_clipping", ReadClipping, &settings_);
+    // The deviation begins as the root of the variance.
+    moving_stddev_ = moving_variance_;
+    KerasInitializerSpec& initializer = moving_stddev_.initializer;
+    if (initializer.class_name == "Constant") {
+      initializer.a = std::sqrt(initializer.a);
+    } else if (initializer.class_name != "Ones" && initializer.class_name != "Zeros") {
+      config.AddError("moving_variance_initializer",
+                      absl::StrCat("is ", initializer.class_name,
+                                   "; with renorm it must be Zeros, Ones or Constant"));
+    }
+  }
+
   void ReadAxes(LayerReader& reader) {
     const auto* const value = reader.config.Find("axis");
     const bool is_list = value != nullptr && value->is_array() && value->size() > 1;
@@ -377,10 +485,11 @@ class BatchNormalization : public Layer {
       // The mask has all axes of the input but the last one, of which it gets a 1. Then the
       // channels move to axis 1, as those of x.
       const int rank = call.shape().rank() + 1;
-      return norm.TrainMasked(
-          nodes.Move(nodes.Unsqueeze(marks, -1), {rank, ChannelAxes(call.shape())[0], 1}));
+      return norm.Train(norm.OfMarked(
+          nodes.Move(nodes.Unsqueeze(marks, -1), {rank, ChannelAxes(call.shape())[0], 1})));
     }
-    return settings.synchronized ? norm.TrainSynchronized() : norm.Train();
+    if (settings.synchronized) return norm.Train(norm.OfAllReplicas());
+    return settings.renorm ? norm.Train(norm.OfBatch()) : norm.TrainFused();
   }
 
   bool is_keras2_ = false;
@@ -390,6 +499,7 @@ class BatchNormalization : public Layer {
   WeightRules gamma_{{.class_name = "Ones"}};
   WeightRules moving_mean_{{.class_name = "Zeros"}};
   WeightRules moving_variance_{{.class_name = "Ones"}};
+  WeightRules moving_stddev_;  // with renorm: that of moving_stddev and renorm_stddev
 };
 
 }  // namespace

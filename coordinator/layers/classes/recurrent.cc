@@ -45,7 +45,16 @@ class Recurrent : public Layer {
     config.Bool("return_state", &return_state_);
     config.Bool("go_backwards", &go_backwards_);
     config.Bool("zero_output_for_mask", &zero_output_for_mask_);
-    config.OnlyNeutral("stateful", false);
+    const auto* const stateful = config.Find("stateful");
+    if (stateful != nullptr && *stateful == true) {
+      // Keras 2 refuses such a layer in the scope of a strategy.
+      config.AddError(
+          "stateful",
+          "is true: its state would go from batch to batch, while batches run on several workers "
+          "at once, and again after a loss, which is not supported; leave it out or give false");
+    } else {
+      config.OnlyNeutral("stateful", false);
+    }
     config.OnlyNeutral("time_major", false);
     config.Ignore("unroll");
     passes_mask_ = return_sequences_;

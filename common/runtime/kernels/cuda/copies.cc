@@ -64,6 +64,7 @@ void AddShapes(KernelRegistry& registry) {
   follow("", "Unsqueeze", InputPlace::kHost);
   follow("", "Identity", InputPlace::kDevice);
   follow("cohort", "ReshapeLike", InputPlace::kEither);
+  follow("cohort", "StopGradient", InputPlace::kDevice);
 
   KernelDefinition zeros = DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kEither}, RunZerosLike);
   zeros.follows = true;

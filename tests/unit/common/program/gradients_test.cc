@@ -146,6 +146,20 @@ TEST(AddGradients, StopsAtOperatorsThatAreNotSmooth) {
   EXPECT_EQ(CountOp(graph->model, "ZerosLike"), 1) << "x only";
 }
 
+// The gradient of x * StopGradient(x) is StopGradient(x), so one product comes back.
+TEST(AddGradients, StopsAtStopGradient) {
+  GraphBuilder builder("g");
+  const auto x = builder.Input("x", DType::kFloat32, {4});
+  const auto stopped = builder.Op("StopGradient", {x}, {}, kCohortDomain);
+  const auto loss =
+      builder.Op("ReduceMean", {builder.Op("Mul", {x, stopped})}, {IntAttribute("keepdims", 0)});
+  builder.Output(loss);
+  const auto graph = AddGradients(Finished(builder), loss, {"x"});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(CountOp(graph->model, "Mul"), 2);
+  EXPECT_EQ(CountOp(graph->model, "Add"), 0);
+}
+
 TEST(AddGradients, ListsEveryOperatorWithoutAGradient) {
   GraphBuilder builder("g");
   const auto x = builder.Input("x", DType::kFloat32, {4});
