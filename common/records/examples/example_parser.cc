@@ -24,7 +24,7 @@ absl::Status NoExample() {
   return absl::DataLossError("the record is no tf.train.Example: its bytes are malformed");
 }
 
-size_t SizeOf(const FeatureValues& values, FeatureType type) {
+size_t SizeOf(const ColumnValues& values, FeatureType type) {
   switch (type) {
     case FeatureType::kInt64:
       return values.ints.size();
@@ -68,7 +68,7 @@ absl::StatusOr<ExampleParser> ExampleParser::Make(std::vector<FeatureSpec> featu
                                                      feature.shape.ToString(), " has no values"));
     }
     if (!feature.default_values) continue;
-    FeatureValues& values = *feature.default_values;
+    ColumnValues& values = *feature.default_values;
     const size_t count = SizeOf(values, feature.type);
     const bool fits = count == values.size() && (count == parser.sizes_[i] || count == 1) &&
                       feature.length == FeatureSpec::Length::kFixed;
@@ -78,7 +78,7 @@ absl::StatusOr<ExampleParser> ExampleParser::Make(std::vector<FeatureSpec> featu
           " values that do not fit ", FeatureTypeName(feature.type), feature.shape.ToString()));
     }
     // One value stands for all.
-    const FeatureValues one = values;
+    const ColumnValues one = values;
     while (SizeOf(values, feature.type) < parser.sizes_[i]) values.Append(one);
     values.Truncate(parser.sizes_[i]);
   }
@@ -173,7 +173,7 @@ absl::Status ExampleParser::ParseEntry(absl::string_view entry, absl::Span<Featu
   if (found < 0) return absl::OkStatus();
   const auto number = static_cast<size_t>(found);
   const FeatureSpec& feature = features_[number];
-  FeatureValues& values = columns[number].values;
+  ColumnValues& values = columns[number].values;
   RowState& row = row_[number];
   // Of a key that comes twice, the last one counts.
   if (row.is_set) values.Truncate(row.begin);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/records/columns/column_values.h"
 #include "common/tensor/shape.h"
 
 namespace cohort {
@@ -18,19 +19,6 @@ enum class FeatureType { kInt64, kFloat, kBytes };
 
 // Returns NumPy's name of the elements' type: "int64", "float32" or "string".
 absl::string_view FeatureTypeName(FeatureType type);
-
-// Values of one type; the vectors of the other types are empty.
-struct FeatureValues {
-  std::vector<int64_t> ints = {};
-  std::vector<float> floats = {};
-  // Views of the records that were read, or of a default value.
-  std::vector<absl::string_view> strings = {};
-
-  size_t size() const { return ints.size() + floats.size() + strings.size(); }
-  // Drops the values behind the first `count`.
-  void Truncate(size_t count);
-  void Append(const FeatureValues& other);
-};
 
 // A feature to read.
 struct FeatureSpec {
@@ -45,12 +33,12 @@ struct FeatureSpec {
   Shape shape = {};
   // With kFixed: the values of a record that lacks the feature, as many as `shape` says, or one for
   // all; absent: such a record is an error. A record with kVaries that lacks it has no steps.
-  std::optional<FeatureValues> default_values = {};
+  std::optional<ColumnValues> default_values = {};
 };
 
 // The values of one feature of a batch of records.
 struct FeatureColumn {
-  FeatureValues values;
+  ColumnValues values;
   // With kVaries: entry i is the number of steps of all records before record i. The last entry
   // counts all steps.
   std::vector<int64_t> row_splits;

@@ -117,7 +117,7 @@ bool AppendStrings(WireReader list, std::vector<absl::string_view>& strings) {
   return true;
 }
 
-bool AppendList(absl::string_view list, FeatureType type, FeatureValues& values) {
+bool AppendList(absl::string_view list, FeatureType type, ColumnValues& values) {
   switch (type) {
     case FeatureType::kInt64:
       return AppendInts(WireReader(list), values.ints);
@@ -131,7 +131,7 @@ bool AppendList(absl::string_view list, FeatureType type, FeatureValues& values)
 
 }  // namespace
 
-absl::Status AppendFeature(absl::string_view feature, FeatureType type, FeatureValues& values,
+absl::Status AppendFeature(absl::string_view feature, FeatureType type, ColumnValues& values,
                            bool* is_set) {
   *is_set = false;
   WireReader reader(feature);

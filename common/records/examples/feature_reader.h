@@ -15,7 +15,7 @@ namespace cohort {
 // `*is_set` to false if the Feature has no list; nothing is then appended. Errors: INVALID_ARGUMENT
 // for a list of another type, and DATA_LOSS for malformed bytes; the messages name no key. After an
 // error, some values may have been appended.
-absl::Status AppendFeature(absl::string_view feature, FeatureType type, FeatureValues& values,
+absl::Status AppendFeature(absl::string_view feature, FeatureType type, ColumnValues& values,
                            bool* is_set);
 
 }  // namespace cohort

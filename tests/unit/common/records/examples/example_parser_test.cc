@@ -28,13 +28,13 @@ constexpr char kAbc[] =
     "0a016312080a060a0278790a00";
 
 FeatureSpec Fixed(std::string key, FeatureType type, Shape shape,
-                  std::optional<FeatureValues> values = {}) {
+                  std::optional<ColumnValues> values = {}) {
   return {std::move(key), type, FeatureSpec::Length::kFixed, std::move(shape), std::move(values)};
 }
 FeatureSpec Varies(std::string key, FeatureType type, Shape shape = {}) {
   return {std::move(key), type, FeatureSpec::Length::kVaries, std::move(shape), {}};
 }
-FeatureValues Ints(std::vector<int64_t> ints) { return {.ints = std::move(ints)}; }
+ColumnValues Ints(std::vector<int64_t> ints) { return {.ints = std::move(ints)}; }
 
 // What a parser of one feature gives for records, given as hexadecimal digits.
 struct Parsed {
@@ -99,7 +99,7 @@ TEST(ExampleParser, AFeatureWithoutAListIsAbsentAndAnEmptyListIsNot) {
 }
 
 TEST(ExampleParser, AnotherTypeIsAnErrorWithADefaultToo) {
-  for (const auto& values : {std::optional<FeatureValues>(), {FeatureValues{.floats = {1}}}}) {
+  for (const auto& values : {std::optional<ColumnValues>(), {ColumnValues{.floats = {1}}}}) {
     EXPECT_THAT(
         ParseHex(Fixed("a", FeatureType::kFloat, {}, values), {RecordOf(kInts5)}).status.message(),
         HasSubstr("feature 'a': the record has values of type int64, not float32"));
