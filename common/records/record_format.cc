@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/records/tfrecord.h"
@@ -87,9 +88,11 @@ class LineScanner final : public RecordScanner {
   uint64_t begin_;
 };
 
+// Records that are passed over belong to the bytes before the next record.
 class CsvScanner final : public RecordScanner {
  public:
-  CsvScanner(uint64_t offset, bool quotes) : quotes_(quotes), offset_(offset), begin_(offset) {}
+  CsvScanner(uint64_t offset, const RecordFormat& format)
+      : format_(format), offset_(offset), begin_(offset) {}
 
   absl::Status Add(absl::string_view bytes, OnEnd on_end) override {
     for (const char byte : bytes) {
@@ -104,7 +107,13 @@ class CsvScanner final : public RecordScanner {
         End(on_end);
       }
       ++offset_;
-      if (byte == '"' && quotes_) {
+      if (in_comment_) {
+        if (byte == '\n') End(on_end);
+        after_cr_ = byte == '\r';
+        continue;
+      }
+      NoteContent(byte);
+      if (byte == '"' && format_.quotes) {
         in_quotes_ = !in_quotes_;
       } else if (in_quotes_) {
         continue;
@@ -124,19 +133,51 @@ class CsvScanner final : public RecordScanner {
   }
 
  private:
-  void End(OnEnd on_end) {
-    begin_ = offset_;
-    on_end(offset_);
+  // Looks for a comment at the beginning of a record.
+  void NoteContent(char byte) {
+    if (byte != '\n' && byte != '\r') is_blank_ = false;
+    if (matched_ >= format_.comment.size()) return;
+    if (byte != format_.comment[matched_]) {
+      matched_ = format_.comment.size() + 1;  // no comment
+    } else if (++matched_ == format_.comment.size()) {
+      in_comment_ = true;
+    }
   }
 
-  const bool quotes_;
+  void End(OnEnd on_end) {
+    const bool is_passed_over = in_comment_ || (is_blank_ && format_.skip_blank);
+    begin_ = offset_;
+    matched_ = 0;
+    in_comment_ = false;
+    is_blank_ = true;
+    if (!is_passed_over) on_end(offset_);
+  }
+
+  const RecordFormat format_;
   uint64_t offset_;
   uint64_t begin_;
   // A doubled quote inside of a quoted field closes the field and opens it again, which finds the
   // same ends.
   bool in_quotes_ = false;
   bool after_cr_ = false;
+  bool in_comment_ = false;
+  bool is_blank_ = true;
+  size_t matched_ = 0;  // bytes of the comment's beginning that the record has
 };
+
+// Returns the first byte behind the records that are passed over.
+absl::string_view WithoutPassedOver(absl::string_view extent, const RecordFormat& format) {
+  for (;;) {
+    const bool is_blank =
+        format.skip_blank && !extent.empty() && (extent[0] == '\n' || extent[0] == '\r');
+    const bool is_comment = !format.comment.empty() && absl::StartsWith(extent, format.comment);
+    if (!is_blank && !is_comment) return extent;
+    const size_t end = extent.find_first_of("\n\r");
+    if (end == absl::string_view::npos) return {};
+    const bool is_pair = extent[end] == '\r' && absl::StartsWith(extent.substr(end + 1), "\n");
+    extent.remove_prefix(end + (is_pair ? 2 : 1));
+  }
+}
 
 // The header has been passed before. The caller takes the footer away.
 class FixedLengthScanner final : public RecordScanner {
@@ -175,7 +216,7 @@ std::unique_ptr<RecordScanner> MakeRecordScanner(const RecordFormat& format, uin
     case RecordFormat::Kind::kTextLines:
       return std::make_unique<LineScanner>(offset);
     case RecordFormat::Kind::kCsv:
-      return std::make_unique<CsvScanner>(offset, format.quotes);
+      return std::make_unique<CsvScanner>(offset, format);
     case RecordFormat::Kind::kFixedLength:
       return std::make_unique<FixedLengthScanner>(offset, format.bytes);
   }
@@ -201,6 +242,7 @@ absl::StatusOr<absl::string_view> RecordContent(const RecordFormat& format, absl
       return absl::string_view(begin, static_cast<size_t>(end - begin));
     }
     case RecordFormat::Kind::kCsv:
+      content = WithoutPassedOver(content, format);
       if (!content.empty() && content.back() == '\n') content.remove_suffix(1);
       if (!content.empty() && content.back() == '\r') content.remove_suffix(1);
       return content;

@@ -27,6 +27,9 @@ struct RecordFormat {
   uint64_t header_bytes = 0;
   uint64_t footer_bytes = 0;
   bool quotes = true;  // of kCsv: `"` begins a field in which line ends are text
+  // Of kCsv: records that begin with this text, outside of quotes, are passed over; "": none is.
+  std::string comment = {};
+  bool skip_blank = false;  // of kCsv: true: lines without any byte are passed over
 };
 
 // Finds the ends of records in the bytes of a file, which come in pieces from its beginning, or

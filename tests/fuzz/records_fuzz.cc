@@ -1,8 +1,9 @@
 // Files of records: the first byte of an input chooses the format.
 
+#include <cstdlib>
 #include <vector>
 
-#include "common/records/record_file.h"
+#include "common/records/index_store.h"
 #include "common/records/tfrecord.h"
 #include "tests/fuzz/fuzz_seeds.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -11,10 +12,10 @@ namespace cohort {
 
 namespace {
 
-constexpr RecordFormat kFormats[] = {
+const RecordFormat kFormats[] = {
     {.kind = RecordFormat::Kind::kTfRecord},
     {.kind = RecordFormat::Kind::kTextLines},
-    {.kind = RecordFormat::Kind::kCsv},
+    {.kind = RecordFormat::Kind::kCsv, .comment = "#", .skip_blank = true},
     {.kind = RecordFormat::Kind::kFixedLength, .bytes = 3, .header_bytes = 1, .footer_bytes = 2}};
 
 }  // namespace
@@ -37,6 +38,10 @@ void FuzzOne(absl::string_view input) {
   auto file = std::make_unique<MemoryFile>(input.substr(1));
   auto index = IndexFile(*file, "input", format, Compression::kAuto);
   if (!index.ok()) return;
+  const auto fingerprint = FingerprintOf(*file);
+  if (!fingerprint.ok()) return;
+  const auto stored = RestoreIndex(StoreIndex(*index, format, *fingerprint), format, *fingerprint);
+  if (!stored.ok()) std::abort();  // an index that was made can be restored
   const RecordFile records(std::move(file), "input", format, *std::move(index));
   std::vector<uint64_t> numbers;
   for (uint64_t i = 0; i < records.records() && i < 100; ++i) numbers.push_back(i);

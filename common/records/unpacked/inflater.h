@@ -26,7 +26,7 @@ struct RestartPoint {
   // The number of bits, 0 to 7, of the byte before `packed` that belong to the block.
   int bits = 0;
   bool starts_stream = false;  // true: a member or stream begins here, and needs no window
-  std::string window;          // the unpacked bytes before the point, packed by deflate
+  std::string window = {};     // the unpacked bytes before the point, packed by deflate
 };
 
 // Upper bound on a window, which deflate's format sets.

@@ -27,9 +27,9 @@ using testing::IsEmpty;
 
 using Strings = std::vector<std::string>;
 
-constexpr RecordFormat kTfRecords{.kind = RecordFormat::Kind::kTfRecord};
-constexpr RecordFormat kLines{.kind = RecordFormat::Kind::kTextLines};
-constexpr RecordFormat kCsv{.kind = RecordFormat::Kind::kCsv};
+const RecordFormat kTfRecords{.kind = RecordFormat::Kind::kTfRecord};
+const RecordFormat kLines{.kind = RecordFormat::Kind::kTextLines};
+const RecordFormat kCsv{.kind = RecordFormat::Kind::kCsv};
 
 std::string Gzip(const std::string& data) {
   z_stream stream{};
@@ -88,6 +88,20 @@ TEST(RecordFile, CsvRecordsEndAsInTensorFlow) {
   RecordFormat plain = kCsv;
   plain.quotes = false;
   EXPECT_THAT(*ReadAll("1\n\"2\n3\n", plain), ElementsAre("1", "\"2", "3"));
+}
+
+// The form of the UCI Adult data: a comment, and an empty line at the end.
+TEST(RecordFile, CommentsAndBlankLinesArePassedOver) {
+  RecordFormat format = kCsv;
+  format.comment = "|";
+  format.skip_blank = true;
+  EXPECT_THAT(*ReadAll("|1x3 \"Cross\r\n25, a\r\n\r\n|\n38, |b\n\n", format),
+              ElementsAre("25, a", "38, |b"));
+  EXPECT_THAT(*ReadAll("|only", format), IsEmpty());
+  EXPECT_THAT(*ReadAll("\n\r\n", format), IsEmpty());
+  EXPECT_THAT(*ReadAll("\"|a\"\n|b\n\"\n\n\"", format), ElementsAre("\"|a\"", "\"\n\n\""));
+  format.comment = "//";
+  EXPECT_THAT(*ReadAll("/a\n//b\n/", format), ElementsAre("/a", "/"));
 }
 
 TEST(RecordFile, FixedLengthRecordsHaveAHeaderAndAFooter) {
