@@ -13,6 +13,8 @@ namespace cohort {
 namespace {
 
 constexpr size_t kPieceBytes = 1 << 20;
+// Upper bound on the bytes that one read of several places takes.
+constexpr uint64_t kReadBytesMax = 8 << 20;
 
 // Returns the compression of a file whose settings say `asked`. Errors: FAILED_PRECONDITION for a
 // setting that the content contradicts.
@@ -75,40 +77,62 @@ uint64_t RecordFile::OffsetNear(uint64_t record) const {
 }
 
 absl::Status RecordFile::Read(absl::Span<const uint64_t> numbers, RecordBatch& batch) const {
-  while (!numbers.empty()) {
-    size_t run = 1;
-    while (run < numbers.size() && numbers[run] == numbers[run - 1] + 1) ++run;
-    RETURN_IF_ERROR(ReadRun(numbers[0], run, batch));
-    numbers.remove_prefix(run);
+  const size_t begin = batch.records.size();
+  std::vector<Wanted> wanted(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] >= records()) {
+      return absl::OutOfRangeError(absl::StrCat(path_, " has ", records(), " records, and record ",
+                                                numbers[i], " is asked for"));
+    }
+    wanted[i] = {numbers[i], begin + i};
   }
-  return absl::OkStatus();
+  const auto is_before = [](const Wanted& a, const Wanted& b) { return a.number < b.number; };
+  if (!std::is_sorted(wanted.begin(), wanted.end(), is_before)) {
+    std::sort(wanted.begin(), wanted.end(), is_before);
+  }
+  batch.records.resize(begin + numbers.size());
+  absl::Status status;
+  for (size_t i = 0; i < wanted.size() && status.ok();) {
+    const size_t first = index_.PlaceBefore(wanted[i].number);
+    size_t last = first;
+    size_t end = i + 1;
+    // Records of one place, and of places that follow each other, are read together, up to a bound.
+    for (; end < wanted.size(); ++end) {
+      const size_t place = index_.PlaceBefore(wanted[end].number);
+      const uint64_t bytes = index_.After(place).offset - index_.places[first].offset;
+      if (place > last + 1 || (place > last && bytes > kReadBytesMax)) break;
+      last = place;
+    }
+    status = ReadPlaces(first, last, absl::MakeConstSpan(wanted).subspan(i, end - i), batch);
+    i = end;
+  }
+  if (!status.ok()) batch.records.resize(begin);
+  return status;
 }
 
-// Reads the bytes from the place before the first record to the place after the last one, and finds
-// the records in them.
-absl::Status RecordFile::ReadRun(uint64_t first, uint64_t count, RecordBatch& batch) const {
-  if (first >= records() || count > records() - first) {
-    return absl::OutOfRangeError(absl::StrCat(path_, " has ", records(), " records, and record ",
-                                              first + count - 1, " is asked for"));
-  }
-  const RecordPlace& from = index_.places[index_.PlaceBefore(first)];
-  const uint64_t end = index_.After(index_.PlaceBefore(first + count - 1)).offset;
-  const auto size = static_cast<size_t>(end - from.offset);
+// Reads the bytes from place number `first` to the end of place number `last`, and finds the
+// records in them.
+absl::Status RecordFile::ReadPlaces(size_t first, size_t last, absl::Span<const Wanted> wanted,
+                                    RecordBatch& batch) const {
+  const RecordPlace& from = index_.places[first];
+  const auto size = static_cast<size_t>(index_.After(last).offset - from.offset);
   auto memory = std::make_unique_for_overwrite<char[]>(size);
   RETURN_IF_ERROR(data_->Read(from.offset, absl::MakeSpan(memory.get(), size)));
   uint64_t record = from.record;
   uint64_t begin = from.offset;
   absl::Status status;
-  const auto on_end = [&](uint64_t at) {
-    if (record >= first && record < first + count && status.ok()) {
+  const auto on_end = [&](uint64_t end) {
+    if (!wanted.empty() && wanted[0].number == record && status.ok()) {
       const absl::Span<char> extent(memory.get() + (begin - from.offset),
-                                    static_cast<size_t>(at - begin));
+                                    static_cast<size_t>(end - begin));
       const absl::StatusOr<absl::string_view> content = RecordContent(format_, extent, begin);
       status = Annotate(content.status(), absl::StrCat(path_, ": record ", record));
-      if (content.ok()) batch.records.push_back(*content);
+      for (; !wanted.empty() && wanted[0].number == record; wanted.remove_prefix(1)) {
+        if (content.ok()) batch.records[wanted[0].slot] = *content;
+      }
     }
     ++record;
-    begin = at;
+    begin = end;
   };
   const auto scanner = MakeRecordScanner(format_, from.offset);
   // The scanner keeps no views of the bytes, but RecordContent() may change those of records that
@@ -117,7 +141,7 @@ absl::Status RecordFile::ReadRun(uint64_t first, uint64_t count, RecordBatch& ba
   if (scanned.ok()) scanned = scanner->Finish(on_end);
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(Annotate(scanned, path_));
-  if (record < first + count) {
+  if (!wanted.empty()) {
     return absl::DataLossError(
         absl::StrCat(path_, ": has fewer records than when it was indexed: it has changed since"));
   }

@@ -50,13 +50,21 @@ class RecordFile {
   // messages.
   uint64_t OffsetNear(uint64_t record) const;
 
-  // Appends the records with these numbers to the batch, in their order. Records that follow each
-  // other are read together. Errors: OUT_OF_RANGE for a number that the file has not; DATA_LOSS
-  // naming path, record and offset; those of the file. The batch may then have some of the records.
+  // Appends the records with these numbers to the batch, in the order of `numbers`, in which a
+  // number may come again. Records near each other in the file are read together. Errors:
+  // OUT_OF_RANGE for a number that the file has not; DATA_LOSS naming path, record and offset;
+  // those of the file.
   absl::Status Read(absl::Span<const uint64_t> numbers, RecordBatch& batch) const;
 
  private:
-  absl::Status ReadRun(uint64_t first, uint64_t count, RecordBatch& batch) const;
+  // A record to read, and its place among the records of the batch.
+  struct Wanted {
+    uint64_t number = 0;
+    size_t slot = 0;
+  };
+
+  absl::Status ReadPlaces(size_t first, size_t last, absl::Span<const Wanted> wanted,
+                          RecordBatch& batch) const;
 
   const std::string path_;
   const RecordFormat format_;

@@ -60,7 +60,9 @@ Plans PlanOfServersAndWorkers() {
           {"ps_server/service", {"ps_server/checkpoint", "common/task"}},
           {"ps_server", {"ps_server/service", "common/wire/route"}},
 
-          {"worker/data", {"common/tensor", "proto"}},
+          {"worker/data",
+           {"common/records", "common/records/csv", "common/records/examples",
+            "common/preprocessing"}},
           {"worker/ops", {"common/runtime/kernels", "common/runtime/run"}},
           {"worker/ps_client", {"common/runtime/kernel", "common/task"}},
           {"worker/collective", {"common/runtime/kernel", "common/wire"}},
