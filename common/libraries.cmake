@@ -19,4 +19,5 @@ endfunction()
 
 cohort_find_library(onnx onnx/onnx_pb.h libonnx-dev onnx onnx_proto)
 cohort_find_library(zip zip.h libzip-dev zip)
+cohort_find_library(farmhash farmhash.h libfarmhash-dev farmhash)
 cohort_find_library(leveldb leveldb/table.h "libleveldb-dev and libsnappy-dev" leveldb snappy)

@@ -8,7 +8,8 @@ packages=(
   build-essential g++ cmake ninja-build ccache mold pkg-config ca-certificates curl
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libabsl-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libonnx-dev libleveldb-dev libsnappy-dev libdnnl-dev zlib1g-dev libzip-dev
+  libonnx-dev libleveldb-dev libsnappy-dev libdnnl-dev zlib1g-dev libzip-dev libfarmhash-dev
+  libjpeg62-turbo-dev libpng-dev
   libgtest-dev libgmock-dev libbenchmark-dev iproute2
 )
 for option in "$@"; do

@@ -28,6 +28,9 @@ class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual uint64_t size() const = 0;
+  // Returns the time of the file's last change in nanoseconds since 1970, or 0 where the file
+  // system does not know it.
+  virtual int64_t modified_ns() const { return 0; }
   // Fills `out` with the file's bytes from `offset` on. Errors: OUT_OF_RANGE if the file ends
   // before `out` is full; otherwise the error of the operating system.
   virtual absl::Status Read(uint64_t offset, absl::Span<char> out) const = 0;

@@ -61,11 +61,15 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  PosixReadableFile(int fd, uint64_t size, std::string name)
-      : fd_(fd), size_(size), name_(std::move(name)) {}
+  PosixReadableFile(int fd, const struct stat& info, std::string name)
+      : fd_(fd),
+        size_(static_cast<uint64_t>(info.st_size)),
+        modified_ns_(int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec),
+        name_(std::move(name)) {}
   ~PosixReadableFile() override { close(fd_); }
 
   uint64_t size() const override { return size_; }
+  int64_t modified_ns() const override { return modified_ns_; }
 
   absl::Status Read(uint64_t offset, absl::Span<char> out) const override {
     if (offset > size_ && !out.empty()) return BeyondTheEnd(offset, out.size());
@@ -90,6 +94,7 @@ class PosixReadableFile final : public ReadableFile {
 
   const int fd_;
   const uint64_t size_;
+  const int64_t modified_ns_;
   const std::string name_;  // the path as error messages name it (NameOf)
 };
 
@@ -170,7 +175,7 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::s
     close(fd);
     return absl::FailedPreconditionError(absl::StrCat(NameOf(path), " is not a regular file"));
   }
-  return std::make_unique<PosixReadableFile>(fd, static_cast<uint64_t>(info.st_size), NameOf(path));
+  return std::make_unique<PosixReadableFile>(fd, info, NameOf(path));
 }
 
 absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string& directory) {

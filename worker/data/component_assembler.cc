@@ -203,6 +203,19 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
   return result;
 }
 
+ComponentAssembler ComponentAssembler::Over(std::shared_ptr<const Tensor> array,
+                                            absl::Span<const int64_t> numbers) const {
+  ComponentAssembler over = *this;
+  over.source_.array = std::move(array);
+  over.numbers_ = numbers;
+  return over;
+}
+
+bool ComponentAssembler::KeepsRows() const {
+  return one_hot_depth_ == 0 && label_classes_ == 0 && !rescale_.has_value() &&
+         rescale_more_.empty() && element_shape_ == source_.element_shape();
+}
+
 absl::StatusOr<Tensor> ComponentAssembler::Batch(absl::Span<const int64_t> indices) const {
   return Assemble(indices, Prepend(static_cast<int64_t>(indices.size()), element_shape_));
 }
@@ -277,7 +290,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
                                            std::byte* out) const {
   const auto refuse = [&](auto label) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the label of example ", index, FilePhrase(), " is ", label,
+        absl::StrCat("the label of example ", NumberOf(index), FilePhrase(), " is ", label,
                      ", and has to be a whole number from 0 "
                      "to ",
                      label_classes_ - 1, ", as the model has ", label_classes_,
@@ -313,9 +326,10 @@ absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, 
   for (int64_t i = 0; i < source_values_; ++i) {
     const int64_t value = IntegerAt(source_.dtype(), in, i);
     if (value < 0 || value >= one_hot_depth_) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "one_hot of component ", component_, ": element ", index, FilePhrase(), " has the class ",
-          value, ", not 0 to ", one_hot_depth_ - 1, ": raise depth or fix the data"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("one_hot of component ", component_, ": element ", NumberOf(index),
+                       FilePhrase(), " has the class ", value, ", not 0 to ", one_hot_depth_ - 1,
+                       ": raise depth or fix the data"));
     }
     out[i * one_hot_depth_ + value] = 1.0f;
   }

@@ -30,6 +30,13 @@ class ComponentAssembler {
   static absl::StatusOr<ComponentAssembler> Build(const SourceComponent& source, uint32_t component,
                                                   const proto::DatasetSpec& spec);
 
+  // Returns the same assembler for another array of the source's type, in which row i is example
+  // number numbers[i]. `numbers` outlives the result.
+  ComponentAssembler Over(std::shared_ptr<const Tensor> array,
+                          absl::Span<const int64_t> numbers) const;
+  // Returns true if rows are given as they are in the source.
+  bool KeepsRows() const;
+
   const std::string& name() const { return source_.name; }
   DType dtype() const { return dtype_; }
   const Shape& element_shape() const { return element_shape_; }
@@ -59,7 +66,13 @@ class ComponentAssembler {
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
   absl::Status FillLabel(int64_t index, const std::byte* in, std::byte* out) const;
 
+  // Returns the number of the example in a row of the source, for messages.
+  int64_t NumberOf(int64_t row) const {
+    return numbers_.empty() ? row : numbers_[static_cast<size_t>(row)];
+  }
+
   SourceComponent source_;
+  absl::Span<const int64_t> numbers_;  // examples of the rows; empty: row i is example i
   uint32_t component_ = 0;
   // Number of values of one row in the source. A one_hot makes as many floats of each value as it
   // has classes.

@@ -1,10 +1,13 @@
 #include "worker/data/dataset.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -47,11 +50,89 @@ absl::Status CheckComponents(const proto::DatasetSpec& spec, size_t components) 
   return absl::OkStatus();
 }
 
+DType TypeOf(proto::ColumnType type) {
+  switch (type) {
+    case proto::COLUMN_INT32:
+      return DType::kInt32;
+    case proto::COLUMN_FLOAT32:
+      return DType::kFloat32;
+    case proto::COLUMN_FLOAT64:
+      return DType::kFloat64;
+    default:
+      return DType::kInt64;
+  }
+}
+
+// Returns a component without examples for each column that the functions leave. Errors:
+// INVALID_ARGUMENT naming a column of texts, or one that varies, of which no tensor can be made.
+absl::StatusOr<std::vector<SourceComponent>> ComponentsOf(const std::vector<ColumnSpec>& columns,
+                                                          const std::string& from) {
+  std::vector<SourceComponent> components;
+  for (const ColumnSpec& column : columns) {
+    if (column.type == proto::COLUMN_STRING) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column '", Excerpt(column.name),
+                       "' has texts, which a model does not take: "
+                       "look them up, hash them, or drop the column"));
+    }
+    if (column.varies) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column '", Excerpt(column.name), "' is ", column.TypeText(),
+                       ", with different numbers of values: encode it, or drop it"));
+    }
+    std::vector<int64_t> dims = {0};
+    dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
+    components.push_back(
+        {std::make_shared<const Tensor>(TypeOf(column.type), Shape(dims)), 0, column.name, from});
+  }
+  return components;
+}
+
+// Returns the values of a column as a tensor with the records at axis 0.
+Tensor TensorOf(const Column& column, int64_t rows) {
+  std::vector<int64_t> dims = {rows};
+  dims.insert(dims.end(), column.spec.shape.dims().begin(), column.spec.shape.dims().end());
+  Tensor tensor(TypeOf(column.spec.type), Shape(dims));
+  const ColumnValues& values = column.values;
+  std::byte* const out = tensor.mutable_raw();
+  if (tensor.num_bytes() == 0) return tensor;
+  switch (column.spec.type) {
+    case proto::COLUMN_INT32:
+      std::transform(values.ints.begin(), values.ints.end(), reinterpret_cast<int32_t*>(out),
+                     [](int64_t value) { return static_cast<int32_t>(value); });
+      break;
+    case proto::COLUMN_FLOAT32:
+      std::memcpy(out, values.floats.data(), tensor.num_bytes());
+      break;
+    case proto::COLUMN_FLOAT64:
+      std::memcpy(out, values.doubles.data(), tensor.num_bytes());
+      break;
+    default:
+      std::memcpy(out, values.ints.data(), tensor.num_bytes());
+  }
+  return tensor;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::DatasetSpec& spec,
                                                               SourceCache& sources) {
-  ASSIGN_OR_RETURN(const Source source, sources.Open(spec.source()));
+  ASSIGN_OR_RETURN(Source source, sources.Open(spec.source()));
+  Functions functions;
+  std::vector<ColumnSpec> columns;
+  if (source.records != nullptr) columns = source.records->columns();
+  for (const proto::DatasetTransform& transform : spec.transforms()) {
+    if (!transform.has_map()) continue;
+    if (source.records == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(FunctionName(transform.map()),
+                                                     " is for files of records; the source has "
+                                                     "arrays"));
+    }
+    ASSIGN_OR_RETURN(functions.emplace_back(), ColumnFunction::Make(transform.map(), columns));
+  }
+  if (source.records != nullptr) {
+    ASSIGN_OR_RETURN(source.components, ComponentsOf(columns, source.files[0].path()));
+  }
   RETURN_IF_ERROR(CheckComponents(spec, source.components.size()));
   ASSIGN_OR_RETURN(IndexPlan plan, IndexPlan::Build(source.elements, spec));
   std::vector<ComponentAssembler> components;
@@ -61,14 +142,18 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::Datas
         ComponentAssembler::Build(source.components[i], static_cast<uint32_t>(i), spec));
     components.push_back(std::move(assembler));
   }
-  std::shared_ptr<Dataset> dataset(new Dataset(std::move(plan), std::move(components), source));
+  std::shared_ptr<Dataset> dataset(
+      new Dataset(std::move(plan), std::move(components), std::move(functions), source));
   ASSIGN_OR_RETURN(dataset->prefetch_, PrefetchOf(spec));
   return dataset;
 }
 
-Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, const Source& source)
+Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, Functions functions,
+                 const Source& source)
     : plan_(std::move(plan)),
       components_(std::move(components)),
+      records_(source.records),
+      functions_(std::move(functions)),
       content_(source.content),
       files_(source.files) {
   DescribeElement();
@@ -121,11 +206,39 @@ std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_
       component >= components_.size()) {
     return absl::StrCat("row ", row, " of the batch");
   }
+  if (records_ != nullptr) return records_->NameOf((*indices)[static_cast<size_t>(row)]);
   return absl::StrCat("example ", (*indices)[static_cast<size_t>(row)],
                       components_[component].FilePhrase());
 }
 
+absl::StatusOr<Element> Dataset::AssembleRecords(absl::Span<const int64_t> indices) const {
+  ASSIGN_OR_RETURN(ColumnBatch batch, records_->Read(indices));
+  for (const auto& function : functions_) {
+    int64_t row = 0;
+    const absl::Status applied = function->Apply(batch, &row);
+    if (!applied.ok()) {
+      return Annotate(applied, records_->NameOf(indices[static_cast<size_t>(row)]));
+    }
+  }
+  std::vector<int64_t> rows(indices.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  Element element;
+  for (size_t i = 0; i < components_.size(); ++i) {
+    auto whole = std::make_shared<const Tensor>(TensorOf(batch.columns[i], batch.rows));
+    if (plan_.batched() && components_[i].KeepsRows()) {
+      element.push_back(*whole);
+      continue;
+    }
+    const ComponentAssembler component = components_[i].Over(std::move(whole), indices);
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     plan_.batched() ? component.Batch(rows) : component.Single(rows[0]));
+    element.push_back(std::move(tensor));
+  }
+  return element;
+}
+
 absl::StatusOr<Element> Dataset::Assemble(absl::Span<const int64_t> indices) const {
+  if (records_ != nullptr) return AssembleRecords(indices);
   Element element;
   element.reserve(components_.size());
   for (const ComponentAssembler& component : components_) {

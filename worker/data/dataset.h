@@ -17,6 +17,7 @@
 #include "common/tensor/tensor.h"
 #include "proto/plan.pb.h"
 #include "proto/worker.pb.h"
+#include "worker/data/column_function.h"
 #include "worker/data/component_assembler.h"
 #include "worker/data/index_plan.h"
 #include "worker/data/source.h"
@@ -71,13 +72,18 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
       const proto::IteratorPosition& position) const;
 
  private:
-  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, const Source& source);
+  // The functions of a pipeline over record files, in order.
+  using Functions = std::vector<std::unique_ptr<const ColumnFunction>>;
+
+  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, Functions functions,
+          const Source& source);
   void DescribeElement();
   // Returns the numbers of the examples in the source of which the element at `position` consists.
   // Errors: those of IndexPlan::Locate; past the end of the data, the message also names the files
   // and the number of their examples.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position) const;
   absl::StatusOr<Element> Assemble(absl::Span<const int64_t> indices) const;
+  absl::StatusOr<Element> AssembleRecords(absl::Span<const int64_t> indices) const;
   OrderCursor TakeCursor() const;
   void ReturnCursor(OrderCursor cursor) const;
 
@@ -88,6 +94,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   const IndexPlan plan_;
   const std::vector<ComponentAssembler> components_;
+  const std::shared_ptr<const RecordExamples> records_;  // null for a source of arrays
+  const Functions functions_;
   const uint32_t content_;
   const std::vector<proto::DataFile> files_;
   proto::ElementSpec element_spec_;

@@ -193,7 +193,7 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
     // Transforms of values (rescale, one_hot, class_labels, flatten) and prefetch do not move
     // indices.
     if (transform.has_rescale() || transform.has_one_hot() || transform.has_class_labels() ||
-        transform.kind_case() == proto::DatasetTransform::kFlatten ||
+        transform.has_map() || transform.kind_case() == proto::DatasetTransform::kFlatten ||
         transform.kind_case() == proto::DatasetTransform::kPrefetch) {
       continue;
     }

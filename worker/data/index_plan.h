@@ -70,7 +70,7 @@ class ShuffleOrders {
 // Stands for an endless number of elements or of repetitions.
 inline constexpr int64_t kEndless = -1;
 inline constexpr int64_t kBatchMax = 1 << 20;
-inline constexpr int kTransformsMax = 64;
+inline constexpr int kTransformsMax = 1024;
 // Bounds for endless data, so that no index overflows: of the element number in a position, of the
 // count of one skip, and of the product of the batch size and all shard counts.
 inline constexpr int64_t kEndlessElementsMax = int64_t{1} << 38;

@@ -134,6 +134,8 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
       return OpenInline(source.inline_tensors());
     case proto::DatasetSource::kClickLog:
       return OpenClickLog(source.click_log());
+    case proto::DatasetSource::kRecordFiles:
+      return OpenRecords(source.record_files());
     default:
       return absl::InvalidArgumentError("the data set has no source");
   }
@@ -205,6 +207,26 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
     }
   }
   source.elements = source.components[0].array->shape().dim(0);
+  return source;
+}
+
+absl::StatusOr<Source> SourceCache::OpenRecords(const proto::RecordFiles& record_files) {
+  proto::RecordFiles own = record_files;  // with full paths
+  for (std::string& path : *own.mutable_paths()) path = FullPath(path);
+  if (!own.index_directory().empty()) own.set_index_directory(FullPath(own.index_directory()));
+  ASSIGN_OR_RETURN(std::shared_ptr<const RecordExamples> opened, RecordExamples::Open(own, files_));
+  // The content is that of the files and the way in which they are read, wherever they are.
+  own.clear_paths();
+  own.clear_index_directory();
+  std::string content = own.SerializeAsString();
+  for (const proto::DataFile& file : opened->files()) {
+    absl::StrAppend(&content, ":", Fingerprint(file));
+  }
+  Source source;
+  source.elements = opened->size();
+  source.content = Crc32c(content);
+  source.files = opened->files();
+  source.records = std::move(opened);
   return source;
 }
 

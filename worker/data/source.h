@@ -18,6 +18,7 @@
 #include "common/tensor/tensor.h"
 #include "proto/data.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/data/record_examples.h"
 
 namespace cohort {
 
@@ -42,6 +43,8 @@ struct Source {
   uint32_t content = 0;
   // The files that the data were read from, by their full paths, in the order of the spec.
   std::vector<proto::DataFile> files = {};
+  // The examples of a source of record files, whose components are its columns; null for any other.
+  std::shared_ptr<const RecordExamples> records = nullptr;
 };
 
 // Opens sources, and shares arrays between data sets. Thread-safe.
@@ -64,6 +67,7 @@ class SourceCache {
   absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
   absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
   absl::StatusOr<Source> OpenClickLog(const proto::ClickLog& log);
+  absl::StatusOr<Source> OpenRecords(const proto::RecordFiles& record_files);
   // Returns the array in the IDX file `file`: the one that another data set uses, else a new one.
   absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const proto::DataFile& file);
   std::string FullPath(const std::string& path) const;
