@@ -14,6 +14,7 @@
 #include "coordinator/layers/classes/recurrent_cell.h"
 #include "coordinator/layers/layer_reader.h"
 #include "coordinator/layers/nodes.h"
+#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {

@@ -111,7 +111,8 @@ def split(arrays):
 
 
 def train_keras(model, inputs, labels, epochs):
-    model.compile(keras.optimizers.Adam(2e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"])
+    model.compile(keras.optimizers.Adam(2e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  metrics=["accuracy"])
     train_x, test_x = split(inputs)
     (train_y,), (test_y,) = split([labels])
     model.fit(train_x, train_y, BATCH, epochs, verbose=0, shuffle=False)
