@@ -51,7 +51,11 @@ void AddSource(const std::string& key, const DataSourceSpec& source,
   const auto* idx = std::get_if<IdxSpec>(&source);
   const auto* clicks = std::get_if<ClickLogSpec>(&source);
   const std::vector<std::string> none;
-  const auto& files = idx != nullptr ? idx->paths : clicks != nullptr ? clicks->paths : none;
+  const auto* records = std::get_if<RecordSpec>(&source);
+  const auto& files = idx != nullptr       ? idx->paths
+                      : clicks != nullptr  ? clicks->paths
+                      : records != nullptr ? records->paths
+                                           : none;
   for (size_t i = 0; i < files.size(); ++i) {
     paths.push_back({absl::StrCat(key, ".config.paths.", i), files[i]});
   }

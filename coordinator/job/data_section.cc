@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kExamplesMax = int64_t{1} << 40;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
-constexpr size_t kTransformsMax = 100;
+constexpr size_t kTransformsMax = 1000;
 constexpr int64_t kBucketsDefault = 1000;
 constexpr size_t kCategories = 26;  // categories of an example of a click log
 
@@ -82,6 +82,8 @@ void ReadConfig(ObjectReader& config, ClickLogSpec& source) {
   ReadBuckets(config, source.hash_buckets);
 }
 
+void ReadConfig(ObjectReader& config, RecordSpec& source) { ReadRecords(config, source); }
+
 // Reads a data set. `split` is the part of MNIST that is taken if the job names none.
 void ReadSource(const JsonPlace& place, const std::string& split, DataSourceSpec& source) {
   ClickLogSpec from_files;
@@ -91,9 +93,16 @@ void ReadSource(const JsonPlace& place, const std::string& split, DataSourceSpec
       {"IDX", IdxSpec()},
       {"SyntheticDigits", SyntheticDigitsSpec()},
       {"ClickLog", from_files},
-      {"SyntheticClickLog", ClickLogSpec()}};
-  const auto* const log = std::get_if<ClickLogSpec>(&source);
-  const size_t recorded = source.index() + (log != nullptr && log->paths.empty() ? 1 : 0);
+      {"SyntheticClickLog", ClickLogSpec()},
+      {"CSV", RecordSpec{.kind = RecordSpec::Kind::kCsv}},
+      {"TFRecord", RecordSpec{.kind = RecordSpec::Kind::kTfRecord}},
+      {"TextLine", RecordSpec{.kind = RecordSpec::Kind::kTextLines}}};
+  // The classes of click logs are two for one type, and those of records three.
+  size_t recorded = source.index();
+  if (const auto* log = std::get_if<ClickLogSpec>(&source)) recorded += log->paths.empty() ? 1 : 0;
+  if (const auto* records = std::get_if<RecordSpec>(&source)) {
+    recorded += 1 + static_cast<size_t>(records->kind);
+  }
   const auto fields = [](ObjectReader& config, DataSourceSpec& found) {
     std::visit([&](auto& one) { ReadConfig(config, one); }, found);
   };
@@ -133,15 +142,30 @@ bool ReadTransform(const JsonPlace& place, const std::vector<std::string>& colum
   return ReadClass(place, "transform", choices, recorded, fields, transform);
 }
 
+// Reads a transform of files of records, and changes the names of the columns as it does.
+bool ReadRecordTransform(const JsonPlace& place, std::vector<std::string>& columns,
+                         TransformSpec& transform) {
+  transform.kind = TransformSpec::Kind::kMap;
+  if (!ReadMap(place, columns, transform.map)) return false;
+  ApplyToNames(transform.map, columns);
+  return true;
+}
+
 // Reads the transforms. `columns` are the columns of the training data; those of the test data must
 // be the same.
-void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& columns,
+void ReadPipeline(const JsonPlace& place, const DataSourceSpec& source,
                   std::vector<TransformSpec>& pipeline) {
+  std::vector<std::string> columns = ColumnNames(source);
+  const bool of_records = std::holds_alternative<RecordSpec>(source);
+  const auto read_one = [&](const JsonPlace& item, TransformSpec& transform) {
+    return of_records ? ReadRecordTransform(item, columns, transform)
+                      : ReadTransform(item, columns, transform);
+  };
   if (place.record != nullptr) {
     *place.record = ordered_json::array();
     for (TransformSpec& transform : pipeline) {
       ordered_json& record = place.record->emplace_back();
-      ReadTransform({place.path, place.errors, nullptr, &record}, columns, transform);
+      read_one({place.path, place.errors, nullptr, &record}, transform);
     }
     return;
   }
@@ -154,7 +178,7 @@ void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& column
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonPlace item = {JoinKeys(place.path, absl::StrCat(i)), place.errors, &list[i]};
     TransformSpec transform;
-    if (ReadTransform(item, columns, transform)) pipeline.push_back(transform);
+    if (read_one(item, transform)) pipeline.push_back(transform);
   }
 }
 
@@ -162,8 +186,8 @@ void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& column
 // if the data set has no named columns, numbers of files. Thread-compatible.
 class ComponentNames {
  public:
-  explicit ComponentNames(const DataSourceSpec& source)
-      : columns_(ColumnNames(source)), idx_(std::get_if<IdxSpec>(&source)) {}
+  explicit ComponentNames(const DataSpec& data)
+      : columns_(FinalColumns(data)), idx_(std::get_if<IdxSpec>(&data.train)) {}
 
   std::optional<uint32_t> Read(const JsonPlace& place) const {
     const json& value = *place.value;
@@ -210,9 +234,8 @@ ordered_json Recorded(const OutputComponents& components, const ComponentNames& 
 
 // Reads a component for all outputs of the model, a list with one for each, or an object by their
 // names; null stands for none.
-void ReadComponents(const JsonPlace& place, const DataSourceSpec& source,
-                    OutputComponents& components) {
-  const ComponentNames names(source);
+void ReadComponents(const JsonPlace& place, const DataSpec& data, OutputComponents& components) {
+  const ComponentNames names(data);
   if (place.record != nullptr) {
     *place.record = Recorded(components, names);
     return;
@@ -242,13 +265,13 @@ void ReadData(ObjectReader& reader, DataSpec& data) {
     ReadSource(*reader.Place("test"), "test", data.test ? *data.test : data.test.emplace());
   }
   if (const auto pipeline = reader.Place("pipeline")) {
-    ReadPipeline(*pipeline, ColumnNames(data.train), data.pipeline);
+    ReadPipeline(*pipeline, data.train, data.pipeline);
   }
   if (reader.Given("labels", !data.labels.empty())) {
-    ReadComponents(*reader.Place("labels"), data.train, data.labels);
+    ReadComponents(*reader.Place("labels"), data, data.labels);
   }
   if (reader.Given("sample_weight", !data.sample_weight.empty())) {
-    ReadComponents(*reader.Place("sample_weight"), data.train, data.sample_weight);
+    ReadComponents(*reader.Place("sample_weight"), data, data.sample_weight);
   }
 }
 

@@ -98,12 +98,25 @@ std::vector<std::string> ColumnNames(const DataSourceSpec& source) {
   if (const auto* const idx = std::get_if<IdxSpec>(&source)) {
     for (size_t i = 2; i < idx->paths.size(); ++i) names.push_back(absl::StrCat(i));
   }
+  if (const auto* const records = std::get_if<RecordSpec>(&source)) return FieldNames(*records);
   if (!std::holds_alternative<ClickLogSpec>(source)) return names;
   names = {"dense"};
   // Criteo's click logs have 26 categories, C1 to C26.
   for (int i = 1; i <= 26; ++i) names.push_back(absl::StrCat("C", i));
   names.push_back("label");
   return names;
+}
+
+std::vector<std::string> FinalColumns(const DataSpec& data) {
+  std::vector<std::string> columns = ColumnNames(data.train);
+  for (const TransformSpec& transform : data.pipeline) {
+    if (transform.kind == TransformSpec::Kind::kMap) ApplyToNames(transform.map, columns);
+  }
+  return columns;
+}
+
+bool HasNamedColumns(const DataSourceSpec& source) {
+  return std::holds_alternative<ClickLogSpec>(source) || std::holds_alternative<RecordSpec>(source);
 }
 
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
@@ -123,6 +136,9 @@ std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
         transform.mutable_one_hot()->set_component(spec.component);
         transform.mutable_one_hot()->set_depth(spec.num_tokens);
         transform.mutable_one_hot()->set_of_labels(true);
+        break;
+      case TransformSpec::Kind::kMap:
+        *transform.mutable_map() = ToProto(spec.map);
         break;
     }
   }

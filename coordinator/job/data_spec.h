@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "coordinator/job/record_spec.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -56,20 +57,23 @@ struct ClickLogSpec {
   friend bool operator==(const ClickLogSpec&, const ClickLogSpec&) = default;
 };
 
-using DataSourceSpec = std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec, ClickLogSpec>;
+using DataSourceSpec =
+    std::variant<MnistSpec, IdxSpec, SyntheticDigitsSpec, ClickLogSpec, RecordSpec>;
 
 // Returns the names of a source's components in the pipeline, in order. The third file of an
 // IdxSpec and later ones have their numbers as names: "2".
 std::vector<std::string> ColumnNames(const DataSourceSpec& source);
 
-// A transform of one component: Flatten, Rescaling or CategoryEncoding (one_hot).
+// A transform of one component: Flatten, Rescaling or CategoryEncoding (one_hot); or, of files of
+// records, a function of columns.
 struct TransformSpec {
-  enum class Kind { kFlatten, kRescaling, kCategoryEncoding };
+  enum class Kind { kFlatten, kRescaling, kCategoryEncoding, kMap };
   Kind kind = Kind::kFlatten;
   uint32_t component = 0;  // position of the component in ColumnNames
   double scale = 1;        // for Rescaling: x * scale + offset, in float32
   double offset = 0;
   int64_t num_tokens = 0;  // for CategoryEncoding: the number of classes
+  MapSpec map = {};        // for kMap
 
   friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
 };
@@ -103,6 +107,11 @@ struct DataSpec {
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
+// Returns the names of the components that the pipeline leaves.
+std::vector<std::string> FinalColumns(const DataSpec& data);
+// Returns whether the components of the source have names.
+bool HasNamedColumns(const DataSourceSpec& source);
+
 // Returns the pipeline for a DatasetSpec. The transforms follow the DatasetSpec's Batch, because
 // every transform works on whole batches.
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);
@@ -114,8 +123,8 @@ bool HasLabels(const proto::ComponentSpec& component);
 proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component);
 
 // Returns the type of a batch after `transforms` (Rescale, OneHot, Flatten; other transforms change
-// no type). Errors: INVALID_ARGUMENT naming the transform, its component and what the transform
-// needs.
+// no type; functions of columns have changed those of `batch` already). Errors: INVALID_ARGUMENT
+// naming the transform, its component and what the transform needs.
 absl::StatusOr<proto::ElementSpec> TransformElement(
     const proto::ElementSpec& batch, absl::Span<const proto::DatasetTransform> transforms);
 

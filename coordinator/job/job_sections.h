@@ -24,6 +24,10 @@ void ReadCompile(ObjectReader& reader, const CompiledModel& model, CompileSpec& 
 void ReadOptimizer(const JsonPlace& place, int keras, OptimizerSpec& spec);
 void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec);
 void ReadData(ObjectReader& reader, DataSpec& data);
+// Reads the config of files of records, whose kind is set.
+void ReadRecords(ObjectReader& config, RecordSpec& spec);
+// Reads a function of the columns. Returns whether its class is known.
+bool ReadMap(const JsonPlace& place, const std::vector<std::string>& columns, MapSpec& map);
 void ReadStrategy(ObjectReader& reader, StrategySpec& strategy);
 
 }  // namespace cohort

@@ -73,6 +73,12 @@ class SourceFinder {
       name = clicks->paths.empty() ? "synthetic_click_log" : "click_log";
       return Clicks(*clicks);
     }
+    if (const auto* records = std::get_if<RecordSpec>(&spec)) {
+      name = "records";
+      proto::DatasetSource source;
+      *source.mutable_record_files() = ToProto(*records);
+      return source;
+    }
     return FindMnistSplit(std::get<MnistSpec>(spec), name);
   }
 

@@ -29,6 +29,7 @@ namespace {
 struct ModelInput {
   const InputType& type;
   bool is_looked_up = false;  // whether a layer looks up rows of a table by the input
+  std::string name = {};      // the layer's, by which named columns are found
 };
 
 // Returns the type of a batch of examples of shape `example`. Axis 0, the batch, has the size -1,
@@ -75,8 +76,9 @@ std::vector<ModelInput> InputsOf(const ModelSpec& model) {
       return model.layers[call.layer].type->kind == LayerKind::kLookup &&
              call.inputs[0].tensor.call == input;
     };
-    inputs.push_back({*model.layers[model.calls[input].layer].input(),
-                      std::any_of(model.calls.begin(), model.calls.end(), looks_up)});
+    const LayerSpec& layer = model.layers[model.calls[input].layer];
+    inputs.push_back({*layer.input(), std::any_of(model.calls.begin(), model.calls.end(), looks_up),
+                      layer.name});
   }
   return inputs;
 }
@@ -106,10 +108,13 @@ bool TypeIsKnown(const DataSourceSpec& source) {
   return HasDigits(source) || std::holds_alternative<ClickLogSpec>(source);
 }
 
-// Returns the number of components of an example of `source`.
-size_t NumComponents(const DataSourceSpec& source) {
-  const auto* idx = std::get_if<IdxSpec>(&source);
-  return idx == nullptr ? ColumnNames(source).size() : idx->paths.size();
+// Returns the number of components of an example of `source` behind the job's data pipeline.
+size_t NumComponents(const DataSpec& data, const DataSourceSpec& source) {
+  if (const auto* idx = std::get_if<IdxSpec>(&source)) return idx->paths.size();
+  DataSpec with_source;
+  with_source.train = source;
+  with_source.pipeline = data.pipeline;
+  return FinalColumns(with_source).size();
 }
 
 // Returns whether ExpectedBatch() can find out the shapes, because the data source has fixed shapes
@@ -145,12 +150,21 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   // The files may hold data of any type that the model can read. One such type stands for all of
   // them.
   proto::ElementSpec files;
-  for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
-    *files.add_components() =
-        i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
+  const bool has_names = HasNamedColumns(job.data.train);
+  const std::vector<std::string> names = FinalColumns(job.data);
+  for (size_t i = 0; i < NumComponents(job.data, job.data.train); ++i) {
+    proto::ComponentSpec& component = *files.add_components();
+    if (has_names) {
+      const auto input = std::find_if(inputs.begin(), inputs.end(),
+                                      [&](const ModelInput& one) { return one.name == names[i]; });
+      component = input != inputs.end() ? Readable(*input) : Classes();
+      component.set_name(names[i]);
+    } else {
+      component = i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
+    }
   }
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
-  if (NumComponents(job.data.train) < inputs.size()) return batch;
+  if (NumComponents(job.data, job.data.train) < inputs.size()) return batch;
   // The types of the labels follow from the model's outputs, so the model is first built without
   // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
@@ -159,13 +173,15 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   if (!labels.ok()) return batch;
   std::set<uint32_t> known;
   for (const LabelComponent& one : *labels) {
-    const bool is_label = one.component >= inputs.size() &&
-                          one.component < NumComponents(job.data.train) &&
+    const bool is_label = (has_names || one.component >= inputs.size()) &&
+                          one.component < NumComponents(job.data, job.data.train) &&
                           !IsEncoded(job, one.component);
     // Outputs may share a component of labels. The type that the first of them needs suits all.
     if (!is_label || !known.insert(one.component).second) continue;
-    *files.mutable_components(static_cast<int>(one.component)) =
-        ReadableLabels(job.compile.outputs[one.output], model.outputs()[one.output].shape);
+    proto::ComponentSpec& component = *files.mutable_components(static_cast<int>(one.component));
+    const std::string name = component.name();
+    component = ReadableLabels(job.compile.outputs[one.output], model.outputs()[one.output].shape);
+    component.set_name(name);
   }
   return TransformElement(files, pipeline);
 }
@@ -245,12 +261,12 @@ absl::Status CheckTraining(const JobSpec& job) {
 // output with labels, unless the job names the labels. If the shapes are known, BuildPrograms makes
 // this check.
 absl::Status CheckComponents(const JobSpec& job) {
-  const bool has_names = std::holds_alternative<ClickLogSpec>(job.data.train);
+  const bool has_names = HasNamedColumns(job.data.train);
   if (has_names || !job.data.labels.empty()) return absl::OkStatus();
   const std::vector<OutputSpec>& outputs = job.compile.outputs;
   const auto labels = static_cast<size_t>(std::count_if(
       outputs.begin(), outputs.end(), [](const OutputSpec& one) { return one.reads_labels(); }));
-  const size_t given = NumComponents(job.data.train);
+  const size_t given = NumComponents(job.data, job.data.train);
   if (given >= job.model.num_inputs() + labels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "data.train has ", given, " components, but the model has ", job.model.num_inputs(),
@@ -267,13 +283,13 @@ absl::Status CheckTestSource(const JobSpec& job) {
   const DataSourceSpec& test = *job.data.test;
   if (TypeIsKnown(train) && TypeIsKnown(test)) {
     ASSIGN_OR_RETURN(const proto::ElementSpec train_batch, KnownBatch(job, train));
-    if (NumComponents(train) == NumComponents(test)) {
+    if (NumComponents(job.data, train) == NumComponents(job.data, test)) {
       ASSIGN_OR_RETURN(const proto::ElementSpec test_batch, KnownBatch(job, test));
       return CheckTestBatch({train_batch, {}}, {test_batch, {}});
     }
   }
   // If the type of either source is unknown, only the numbers of components can be compared.
-  return CheckTestComponents(NumComponents(train), NumComponents(test));
+  return CheckTestComponents(NumComponents(job.data, train), NumComponents(job.data, test));
 }
 
 }  // namespace
