@@ -166,10 +166,10 @@ absl::StatusOr<FileIndex> RestoreIndex(absl::string_view bytes, const RecordForm
     return absl::NotFoundError("the index file is that of another file, or of another format");
   }
   FileIndex index;
-  index.compression = static_cast<Compression>(stored.compression());
+  index.compression = static_cast<FileCompression>(stored.compression());
   const bool is_packed =
-      index.compression == Compression::kGzip || index.compression == Compression::kZlib;
-  if (!is_packed && index.compression != Compression::kNone) return Damaged();
+      index.compression == FileCompression::kGzip || index.compression == FileCompression::kZlib;
+  if (!is_packed && index.compression != FileCompression::kNone) return Damaged();
   if (is_packed) {
     ASSIGN_OR_RETURN(index.unpacked, RestorePoints(stored.points(), file.bytes()));
   }
@@ -184,7 +184,7 @@ std::string IndexStore::CachePath(const std::string& path) const {
 }
 
 absl::StatusOr<FileIndex> IndexStore::Get(const ReadableFile& file, const std::string& path,
-                                          const RecordFormat& format, Compression compression) {
+                                          const RecordFormat& format, FileCompression compression) {
   ASSIGN_OR_RETURN(const proto::FileFingerprint fingerprint, FingerprintOf(file));
   std::vector<std::string> places = {absl::StrCat(path, kIndexEnding)};
   if (!cache_directory_.empty()) places.push_back(CachePath(path));
@@ -192,7 +192,7 @@ absl::StatusOr<FileIndex> IndexStore::Get(const ReadableFile& file, const std::s
     const absl::StatusOr<std::string> bytes = ReadFile(files_, place);
     if (!bytes.ok()) continue;
     absl::StatusOr<FileIndex> stored = RestoreIndex(*bytes, format, fingerprint);
-    const bool fits = stored.ok() && (compression == Compression::kAuto ||
+    const bool fits = stored.ok() && (compression == FileCompression::kAuto ||
                                       compression == stored->compression || file.size() == 0);
     if (fits) return stored;
   }

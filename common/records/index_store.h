@@ -40,7 +40,7 @@ class IndexStore {
   // Returns the index of the file at `path`, which `file` reads. An index that cannot be kept is
   // only logged. Errors: those of IndexFile().
   absl::StatusOr<FileIndex> Get(const ReadableFile& file, const std::string& path,
-                                const RecordFormat& format, Compression compression);
+                                const RecordFormat& format, FileCompression compression);
 
   // Returns the path in the cache directory of the index of the file at `path`.
   std::string CachePath(const std::string& path) const;

@@ -18,35 +18,35 @@ constexpr uint64_t kReadBytesMax = 8 << 20;
 
 // Returns the compression of a file whose settings say `asked`. Errors: FAILED_PRECONDITION for a
 // setting that the content contradicts.
-absl::StatusOr<Compression> CompressionOf(const ReadableFile& file, const RecordFormat& format,
-                                          Compression asked) {
-  ASSIGN_OR_RETURN(Compression found, DetectCompression(file));
-  if (found != Compression::kNone && format.kind == RecordFormat::Kind::kTfRecord) {
+absl::StatusOr<FileCompression> CompressionOf(const ReadableFile& file, const RecordFormat& format,
+                                              FileCompression asked) {
+  ASSIGN_OR_RETURN(FileCompression found, DetectCompression(file));
+  if (found != FileCompression::kNone && format.kind == RecordFormat::Kind::kTfRecord) {
     // The length of a plain record may look like the beginning of a packed file; its checksum
     // tells.
     std::array<char, kTfRecordHeaderBytes> header{};
     if (file.size() >= header.size()) {
       RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(header)));
-      if (LooksLikeTfRecord({header.data(), header.size()})) found = Compression::kNone;
+      if (LooksLikeTfRecord({header.data(), header.size()})) found = FileCompression::kNone;
     }
   }
-  if (asked == Compression::kAuto || asked == found || file.size() == 0) return found;
+  if (asked == FileCompression::kAuto || asked == found || file.size() == 0) return found;
   return absl::FailedPreconditionError(
       absl::StrCat("its compression is set to ", CompressionName(asked), ", and its content is ",
-                   found == Compression::kNone ? "not compressed" : CompressionName(found)));
+                   found == FileCompression::kNone ? "not compressed" : CompressionName(found)));
 }
 
 }  // namespace
 
 absl::StatusOr<FileIndex> IndexFile(const ReadableFile& file, const std::string& path,
-                                    const RecordFormat& format, Compression compression) {
+                                    const RecordFormat& format, FileCompression compression) {
   FileIndex index;
-  const absl::StatusOr<Compression> found = CompressionOf(file, format, compression);
+  const absl::StatusOr<FileCompression> found = CompressionOf(file, format, compression);
   if (!found.ok()) return Annotate(found.status(), path);
   index.compression = *found;
   RecordIndexer records(format);
   const auto add = [&](absl::string_view bytes) { return Annotate(records.Add(bytes), path); };
-  if (*found == Compression::kNone) {
+  if (*found == FileCompression::kNone) {
     std::vector<char> piece(std::min<uint64_t>(kPieceBytes, file.size()));
     for (uint64_t offset = 0; offset < file.size(); offset += piece.size()) {
       piece.resize(std::min<uint64_t>(piece.size(), file.size() - offset));
@@ -67,7 +67,7 @@ RecordFile::RecordFile(std::unique_ptr<ReadableFile> file, std::string path,
     : path_(std::move(path)),
       format_(format),
       index_(std::move(index.records)),
-      data_(index.compression == Compression::kNone
+      data_(index.compression == FileCompression::kNone
                 ? std::move(file)
                 : OpenUnpacked(std::move(file), path_, index.compression,
                                std::move(index.unpacked))) {}

@@ -20,7 +20,7 @@ namespace cohort {
 
 // What is known of a file after it was read once from front to back.
 struct FileIndex {
-  Compression compression = Compression::kNone;
+  FileCompression compression = FileCompression::kNone;
   UnpackedIndex unpacked;  // of a compressed file
   RecordIndex records;
 };
@@ -29,7 +29,7 @@ struct FileIndex {
 // Errors: DATA_LOSS naming the path, the offset and the damage; FAILED_PRECONDITION for a
 // compression that the content contradicts; those of the file.
 absl::StatusOr<FileIndex> IndexFile(const ReadableFile& file, const std::string& path,
-                                    const RecordFormat& format, Compression compression);
+                                    const RecordFormat& format, FileCompression compression);
 
 // Records that were read, and the memory that they are views of.
 struct RecordBatch {

@@ -36,7 +36,7 @@ void FuzzOne(absl::string_view input) {
   if (input.empty()) return;
   const RecordFormat& format = kFormats[static_cast<unsigned char>(input[0]) % 4];
   auto file = std::make_unique<MemoryFile>(input.substr(1));
-  auto index = IndexFile(*file, "input", format, Compression::kAuto);
+  auto index = IndexFile(*file, "input", format, FileCompression::kAuto);
   if (!index.ok()) return;
   const auto fingerprint = FingerprintOf(*file);
   if (!fingerprint.ok()) return;

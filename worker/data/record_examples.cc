@@ -100,7 +100,7 @@ absl::StatusOr<std::shared_ptr<const RecordExamples>> RecordExamples::Open(
 absl::Status RecordExamples::OpenFile(const proto::RecordFiles& spec, const std::string& path,
                                       FileSystem& files) {
   ASSIGN_OR_RETURN(const RecordFormat format, FormatOf(spec.format()));
-  ASSIGN_OR_RETURN(const Compression compression, CompressionFromName(spec.compression()));
+  ASSIGN_OR_RETURN(const FileCompression compression, CompressionFromName(spec.compression()));
   ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.Open(path));
   ASSIGN_OR_RETURN(const proto::FileFingerprint fingerprint, FingerprintOf(*file));
   IndexStore indexes(files, spec.index_directory());

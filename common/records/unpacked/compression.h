@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-enum class Compression {
+enum class FileCompression {
   kAuto,  // what the first bytes of the file say
   kNone,
   kGzip,  // RFC 1952: one member, or several after each other
@@ -20,13 +20,13 @@ enum class Compression {
 };
 
 // Returns "auto", "none", "gzip" or "zlib".
-absl::string_view CompressionName(Compression compression);
+absl::string_view CompressionName(FileCompression compression);
 // Returns the compression with this name, in upper or lower case; "" is none. Errors:
 // INVALID_ARGUMENT for another name, with the way out for snappy and zstd.
-absl::StatusOr<Compression> CompressionFromName(absl::string_view name);
+absl::StatusOr<FileCompression> CompressionFromName(absl::string_view name);
 
 // Returns the compression that the first bytes of a file show; kNone for all other bytes. Plain
 // data may begin with the same two bytes, so a format that can tell asks its own header first.
-absl::StatusOr<Compression> DetectCompression(const ReadableFile& file);
+absl::StatusOr<FileCompression> DetectCompression(const ReadableFile& file);
 
 }  // namespace cohort

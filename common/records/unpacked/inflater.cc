@@ -40,7 +40,7 @@ struct Inflater::Zlib {
   bool is_ready = false;
 };
 
-Inflater::Inflater(const ReadableFile& file, const std::string& path, Compression compression,
+Inflater::Inflater(const ReadableFile& file, const std::string& path, FileCompression compression,
                    const PointSink* points)
     : file_(file),
       path_(path),
@@ -54,7 +54,7 @@ Inflater::~Inflater() {
 }
 
 int Inflater::WindowBits() const {
-  return compression_ == Compression::kGzip ? kGzipWindowBits : kWindowBits;
+  return compression_ == FileCompression::kGzip ? kGzipWindowBits : kWindowBits;
 }
 
 absl::Status Inflater::Damaged(absl::string_view what) const {
@@ -74,7 +74,7 @@ absl::Status Inflater::Init(int window_bits) {
 
 absl::StatusOr<std::unique_ptr<Inflater>> Inflater::AtStart(const ReadableFile& file,
                                                             const std::string& path,
-                                                            Compression compression,
+                                                            FileCompression compression,
                                                             const PointSink* points) {
   std::unique_ptr<Inflater> inflater(new Inflater(file, path, compression, points));
   RETURN_IF_ERROR(inflater->Init(inflater->WindowBits()));
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Inflater>> Inflater::AtStart(const ReadableFile& 
 
 absl::StatusOr<std::unique_ptr<Inflater>> Inflater::AtPoint(const ReadableFile& file,
                                                             const std::string& path,
-                                                            Compression compression,
+                                                            FileCompression compression,
                                                             const RestartPoint& point) {
   std::unique_ptr<Inflater> inflater(new Inflater(file, path, compression, nullptr));
   inflater->position_ = point.unpacked;
@@ -166,7 +166,8 @@ absl::StatusOr<size_t> Inflater::Read(absl::Span<char> out) {
 absl::Status Inflater::EndStream() {
   if (is_raw_) {
     unsigned char byte = 0;
-    const int trailer = compression_ == Compression::kGzip ? kGzipTrailerBytes : kZlibTrailerBytes;
+    const int trailer =
+        compression_ == FileCompression::kGzip ? kGzipTrailerBytes : kZlibTrailerBytes;
     for (int i = 0; i < trailer; ++i) RETURN_IF_ERROR(TakeByte(&byte));
   }
   const uint64_t left = zlib_->stream.avail_in + (file_.size() - next_input_);
@@ -186,13 +187,13 @@ absl::Status Inflater::BeginNextStream() {
     RETURN_IF_ERROR(file_.Read(start, absl::MakeSpan(magic)));
     const auto first = static_cast<unsigned char>(magic[0]);
     const auto second = static_cast<unsigned char>(magic[1]);
-    is_stream = compression_ == Compression::kGzip
+    is_stream = compression_ == FileCompression::kGzip
                     ? first == 0x1f && second == 0x8b
                     : (first & 0x0f) == 8 && (first * 256 + second) % 31 == 0;
   }
   if (!is_stream) {
     return Damaged(absl::StrCat(left, " bytes follow the packed data, which are no further ",
-                                compression_ == Compression::kGzip ? "member" : "stream"));
+                                compression_ == FileCompression::kGzip ? "member" : "stream"));
   }
   if (inflateReset2(&zlib_->stream, WindowBits()) != Z_OK) {
     return absl::ResourceExhaustedError(absl::StrCat(path_, ": no memory to unpack"));

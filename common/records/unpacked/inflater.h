@@ -45,13 +45,13 @@ class Inflater {
   // Starts at the beginning of the file. `compression` is kGzip or kZlib; `points` may be null.
   static absl::StatusOr<std::unique_ptr<Inflater>> AtStart(const ReadableFile& file,
                                                            const std::string& path,
-                                                           Compression compression,
+                                                           FileCompression compression,
                                                            const PointSink* points);
   // Starts at a point. The checksum of the member or stream in which the point lies is not
   // verified; those of later ones are. Errors: DATA_LOSS for a window that does not unpack.
   static absl::StatusOr<std::unique_ptr<Inflater>> AtPoint(const ReadableFile& file,
                                                            const std::string& path,
-                                                           Compression compression,
+                                                           FileCompression compression,
                                                            const RestartPoint& point);
   ~Inflater();
   Inflater(const Inflater&) = delete;
@@ -68,7 +68,7 @@ class Inflater {
  private:
   struct Zlib;
 
-  Inflater(const ReadableFile& file, const std::string& path, Compression compression,
+  Inflater(const ReadableFile& file, const std::string& path, FileCompression compression,
            const PointSink* points);
   absl::Status Init(int window_bits);
   absl::Status Fill();
@@ -81,7 +81,7 @@ class Inflater {
 
   const ReadableFile& file_;
   const std::string& path_;
-  const Compression compression_;
+  const FileCompression compression_;
   const PointSink* const points_;
   const std::unique_ptr<Zlib> zlib_;
   std::vector<char> input_;

@@ -59,7 +59,7 @@ class IndexMaker {
 // The unpacked data of a file. Thread-safe.
 class UnpackedFile final : public ReadableFile {
  public:
-  UnpackedFile(std::unique_ptr<ReadableFile> packed, std::string path, Compression compression,
+  UnpackedFile(std::unique_ptr<ReadableFile> packed, std::string path, FileCompression compression,
                UnpackedIndex index)
       : packed_(std::move(packed)),
         path_(std::move(path)),
@@ -173,7 +173,7 @@ class UnpackedFile final : public ReadableFile {
 
   const std::unique_ptr<ReadableFile> packed_;
   const std::string path_;
-  const Compression compression_;
+  const FileCompression compression_;
   const UnpackedIndex index_;
   mutable Mutex mutex_;
   mutable std::vector<Cursor> idle_ ABSL_GUARDED_BY(mutex_);
@@ -182,7 +182,7 @@ class UnpackedFile final : public ReadableFile {
 }  // namespace
 
 absl::StatusOr<UnpackedIndex> IndexUnpacked(
-    const ReadableFile& file, const std::string& path, Compression compression,
+    const ReadableFile& file, const std::string& path, FileCompression compression,
     absl::FunctionRef<absl::Status(absl::string_view bytes)> consume) {
   IndexMaker maker(file.size());
   const Inflater::PointSink sink = {[&](const RestartPoint& place) { return maker.Wants(place); },
@@ -201,7 +201,7 @@ absl::StatusOr<UnpackedIndex> IndexUnpacked(
 }
 
 std::unique_ptr<ReadableFile> OpenUnpacked(std::unique_ptr<ReadableFile> packed, std::string path,
-                                           Compression compression, UnpackedIndex index) {
+                                           FileCompression compression, UnpackedIndex index) {
   return std::make_unique<UnpackedFile>(std::move(packed), std::move(path), compression,
                                         std::move(index));
 }

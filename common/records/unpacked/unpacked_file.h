@@ -35,13 +35,13 @@ inline constexpr size_t kPointsMax = 4096;
 // member's or stream's own checksum is verified. `compression` is kGzip or kZlib. Errors: those of
 // Inflater::Read and of `consume`.
 absl::StatusOr<UnpackedIndex> IndexUnpacked(
-    const ReadableFile& file, const std::string& path, Compression compression,
+    const ReadableFile& file, const std::string& path, FileCompression compression,
     absl::FunctionRef<absl::Status(absl::string_view bytes)> consume);
 
 // Opens the unpacked data of `packed` for reading. The result's Read() is thread-safe; its errors
 // are OUT_OF_RANGE, those of Inflater::Read, and DATA_LOSS if the data are not those for which the
 // index was made. `path` is for messages.
 std::unique_ptr<ReadableFile> OpenUnpacked(std::unique_ptr<ReadableFile> packed, std::string path,
-                                           Compression compression, UnpackedIndex index);
+                                           FileCompression compression, UnpackedIndex index);
 
 }  // namespace cohort

@@ -33,7 +33,7 @@ class IndexStoreTest : public testing::Test {
     const auto file = files.Open("/data/x");
     EXPECT_TRUE(file.ok()) << file.status();
     const auto index =
-        IndexStore(files, "/cache").Get(**file, "/data/x", format, Compression::kAuto);
+        IndexStore(files, "/cache").Get(**file, "/data/x", format, FileCompression::kAuto);
     EXPECT_TRUE(index.ok()) << index.status();
     return index.ok() ? index->records.records : 0;
   }
@@ -103,7 +103,7 @@ TEST_F(IndexStoreTest, NumbersOfAnIndexThatCannotBeAreRefused) {
   index.records.places = {{1, 0}};
   EXPECT_FALSE(error(index).ok()) << "no place for record 0";
   index.records.places = {{0, 0}};
-  index.compression = Compression::kGzip;
+  index.compression = FileCompression::kGzip;
   index.unpacked.size = 4;
   EXPECT_FALSE(error(index).ok()) << "no restart point";
   index.unpacked.points = {{.unpacked = 0, .packed = 3, .bits = 9}};

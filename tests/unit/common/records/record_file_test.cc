@@ -45,16 +45,16 @@ std::string Gzip(const std::string& data) {
   return packed;
 }
 
-absl::StatusOr<std::unique_ptr<RecordFile>> Open(const std::string& bytes,
-                                                 const RecordFormat& format,
-                                                 Compression compression = Compression::kAuto) {
+absl::StatusOr<std::unique_ptr<RecordFile>> Open(
+    const std::string& bytes, const RecordFormat& format,
+    FileCompression compression = FileCompression::kAuto) {
   auto file = std::make_unique<MemoryFile>(bytes);
   ASSIGN_OR_RETURN(FileIndex index, IndexFile(*file, "some/file", format, compression));
   return std::make_unique<RecordFile>(std::move(file), "some/file", format, std::move(index));
 }
 
 absl::StatusOr<Strings> ReadAll(const std::string& bytes, const RecordFormat& format,
-                                Compression compression = Compression::kAuto) {
+                                FileCompression compression = FileCompression::kAuto) {
   ASSIGN_OR_RETURN(const auto file, Open(bytes, format, compression));
   std::vector<uint64_t> numbers;
   for (uint64_t i = 0; i < file->records(); ++i) numbers.push_back(i);
@@ -137,11 +137,11 @@ TEST(RecordFile, ADamagedRecordIsNamedWithItsNumber) {
 
 TEST(RecordFile, ACompressionThatTheContentContradictsIsRefused) {
   const std::string plain = TfRecords({"abc"});
-  EXPECT_THAT(ReadAll(plain, kTfRecords, Compression::kGzip).status().message(),
+  EXPECT_THAT(ReadAll(plain, kTfRecords, FileCompression::kGzip).status().message(),
               HasSubstr("set to gzip, and its content is not compressed"));
-  EXPECT_THAT(ReadAll(Gzip(plain), kTfRecords, Compression::kNone).status().message(),
+  EXPECT_THAT(ReadAll(Gzip(plain), kTfRecords, FileCompression::kNone).status().message(),
               HasSubstr("set to none, and its content is gzip"));
-  EXPECT_THAT(*ReadAll("", kTfRecords, Compression::kGzip), IsEmpty());
+  EXPECT_THAT(*ReadAll("", kTfRecords, FileCompression::kGzip), IsEmpty());
   // The length of this record begins with zlib's two bytes.
   const Strings records = {std::string(0x9c78, 'x')};
   EXPECT_EQ(*ReadAll(TfRecords(records), kTfRecords), records);

@@ -52,7 +52,7 @@ struct Indexed {
   std::string unpacked;
   UnpackedIndex index;
 };
-Indexed IndexOf(const std::string& packed, Compression compression) {
+Indexed IndexOf(const std::string& packed, FileCompression compression) {
   Indexed indexed;
   const MemoryFile file(packed);
   const std::string path = "some/file";
@@ -65,7 +65,7 @@ Indexed IndexOf(const std::string& packed, Compression compression) {
   return indexed;
 }
 
-std::unique_ptr<ReadableFile> Open(const std::string& packed, Compression compression,
+std::unique_ptr<ReadableFile> Open(const std::string& packed, FileCompression compression,
                                    UnpackedIndex index) {
   return OpenUnpacked(std::make_unique<MemoryFile>(packed), "some/file", compression,
                       std::move(index));
@@ -82,11 +82,11 @@ TEST(UnpackedFile, IsReadAtAnyPlace) {
   const uint64_t seed = TestSeed(3);
   const std::string data = SomeText(5 << 20, seed);
   const std::string half = SomeText(2 << 20, seed + 1);
-  const std::pair<Compression, std::string> cases[] = {
-      {Compression::kGzip, Packed(data, kGzipBits)},
-      {Compression::kZlib, Packed(data, kZlibBits)},
-      {Compression::kGzip, Packed(half, kGzipBits) + Packed(data, kGzipBits, 1)},
-      {Compression::kZlib, Packed(half, kZlibBits) + Packed(data, kZlibBits, 9)}};
+  const std::pair<FileCompression, std::string> cases[] = {
+      {FileCompression::kGzip, Packed(data, kGzipBits)},
+      {FileCompression::kZlib, Packed(data, kZlibBits)},
+      {FileCompression::kGzip, Packed(half, kGzipBits) + Packed(data, kGzipBits, 1)},
+      {FileCompression::kZlib, Packed(half, kZlibBits) + Packed(data, kZlibBits, 9)}};
   for (const auto& [compression, packed] : cases) {
     Indexed indexed = IndexOf(packed, compression);
     ASSERT_TRUE(indexed.status.ok()) << indexed.status;
@@ -116,7 +116,7 @@ TEST(UnpackedFile, PointsAreBoundedByTheFilesLength) {
   // Members of few bytes each would give a point each.
   std::string packed;
   for (int i = 0; i < 20000; ++i) packed += Packed("x", kGzipBits);
-  const Indexed indexed = IndexOf(packed, Compression::kGzip);
+  const Indexed indexed = IndexOf(packed, FileCompression::kGzip);
   ASSERT_TRUE(indexed.status.ok()) << indexed.status;
   EXPECT_EQ(indexed.unpacked, std::string(20000, 'x'));
   EXPECT_EQ(indexed.index.points.size(), 1u);
@@ -124,41 +124,42 @@ TEST(UnpackedFile, PointsAreBoundedByTheFilesLength) {
 
 TEST(UnpackedFile, AnEmptyFileUnpacksToNothing) {
   for (const char* packed : {"", "1f8b080000000000000303000000000000000000"}) {
-    const Indexed indexed = IndexOf(absl::HexStringToBytes(packed), Compression::kGzip);
+    const Indexed indexed = IndexOf(absl::HexStringToBytes(packed), FileCompression::kGzip);
     EXPECT_TRUE(indexed.status.ok()) << indexed.status;
     EXPECT_EQ(indexed.index.size, 0u);
   }
-  EXPECT_TRUE(IndexOf(absl::HexStringToBytes("789c030000000001"), Compression::kZlib).status.ok());
+  EXPECT_TRUE(
+      IndexOf(absl::HexStringToBytes("789c030000000001"), FileCompression::kZlib).status.ok());
 }
 
 TEST(UnpackedFile, DamageIsNamed) {
   const std::string gzip = Packed("some data", kGzipBits);
   const std::string zlib = Packed("some data", kZlibBits);
-  const auto error = [](const std::string& packed, Compression compression) {
+  const auto error = [](const std::string& packed, FileCompression compression) {
     return std::string(IndexOf(packed, compression).status.message());
   };
   // TensorFlow reads this one silently.
-  EXPECT_THAT(error(gzip.substr(0, gzip.size() - 4), Compression::kGzip), HasSubstr("cut off"));
-  EXPECT_THAT(error(gzip + std::string(3, '\0'), Compression::kGzip),
+  EXPECT_THAT(error(gzip.substr(0, gzip.size() - 4), FileCompression::kGzip), HasSubstr("cut off"));
+  EXPECT_THAT(error(gzip + std::string(3, '\0'), FileCompression::kGzip),
               HasSubstr("some/file: 3 bytes follow the packed data, which are no further member"));
-  EXPECT_THAT(error(zlib + "z", Compression::kZlib), HasSubstr("no further stream"));
-  EXPECT_THAT(error("plain text", Compression::kGzip), HasSubstr("incorrect header check"));
+  EXPECT_THAT(error(zlib + "z", FileCompression::kZlib), HasSubstr("no further stream"));
+  EXPECT_THAT(error("plain text", FileCompression::kGzip), HasSubstr("incorrect header check"));
   std::string wrong_sum = gzip;
   wrong_sum[wrong_sum.size() - 5] ^= 1;
-  EXPECT_THAT(error(wrong_sum, Compression::kGzip), HasSubstr("incorrect data check"));
+  EXPECT_THAT(error(wrong_sum, FileCompression::kGzip), HasSubstr("incorrect data check"));
   for (size_t cut = 1; cut < gzip.size(); ++cut) {
-    EXPECT_FALSE(error(gzip.substr(0, cut), Compression::kGzip).empty()) << cut;
+    EXPECT_FALSE(error(gzip.substr(0, cut), FileCompression::kGzip).empty()) << cut;
   }
 }
 
 TEST(UnpackedFile, AFileThatChangedSinceItWasIndexedIsNoticed) {
   const std::string data = SomeText(5 << 20, 7);
   const std::string packed = Packed(data, kGzipBits, 0);  // stored blocks: a flip changes one byte
-  const Indexed indexed = IndexOf(packed, Compression::kGzip);
+  const Indexed indexed = IndexOf(packed, FileCompression::kGzip);
   ASSERT_TRUE(indexed.status.ok()) << indexed.status;
   std::string changed = packed;
   changed[packed.size() / 2] = static_cast<char>(changed[packed.size() / 2] ^ 1);
-  const auto file = Open(changed, Compression::kGzip, indexed.index);
+  const auto file = Open(changed, FileCompression::kGzip, indexed.index);
   EXPECT_TRUE(ReadAt(*file, 0, 1 << 20).ok());
   EXPECT_THAT(ReadAt(*file, 0, data.size()).status().message(), HasSubstr("has changed"));
 }
@@ -168,16 +169,16 @@ TEST(UnpackedFile, SurvivesFlippedBits) {
   const uint64_t seed = TestSeed(11);
   const std::string data = SomeText(3 << 20, seed);
   const std::string packed = Packed(data, kGzipBits);
-  const Indexed whole = IndexOf(packed, Compression::kGzip);
+  const Indexed whole = IndexOf(packed, FileCompression::kGzip);
   SequenceRng rng(seed);
   int refused = 0;
   for (int i = 0; i < 40; ++i) {
     std::string damaged = packed;
     const uint64_t at = rng.Below(damaged.size());
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << rng.Below(8)));
-    const Indexed indexed = IndexOf(damaged, Compression::kGzip);
+    const Indexed indexed = IndexOf(damaged, FileCompression::kGzip);
     EXPECT_TRUE(!indexed.status.ok() || indexed.unpacked == data) << at << " seed " << seed;
-    const auto read = ReadAt(*Open(damaged, Compression::kGzip, whole.index), 0, data.size());
+    const auto read = ReadAt(*Open(damaged, FileCompression::kGzip, whole.index), 0, data.size());
     EXPECT_TRUE(!read.ok() || *read == data) << at << " seed " << seed;
     refused += indexed.status.ok() ? 0 : 1;
   }
@@ -185,9 +186,9 @@ TEST(UnpackedFile, SurvivesFlippedBits) {
 }
 
 TEST(Compression, IsNamedAsInTensorFlow) {
-  EXPECT_EQ(*CompressionFromName(""), Compression::kNone);
-  EXPECT_EQ(*CompressionFromName("GZIP"), Compression::kGzip);
-  EXPECT_EQ(*CompressionFromName("auto"), Compression::kAuto);
+  EXPECT_EQ(*CompressionFromName(""), FileCompression::kNone);
+  EXPECT_EQ(*CompressionFromName("GZIP"), FileCompression::kGzip);
+  EXPECT_EQ(*CompressionFromName("auto"), FileCompression::kAuto);
   EXPECT_THAT(CompressionFromName("SNAPPY").status().message(), HasSubstr("pack them with gzip"));
   EXPECT_THAT(CompressionFromName("gz").status().message(), HasSubstr("use auto, none"));
 }
@@ -196,11 +197,11 @@ TEST(Compression, IsTakenFromTheContent) {
   const auto detect = [](const std::string& bytes) {
     return *DetectCompression(MemoryFile(bytes));
   };
-  EXPECT_EQ(detect(Packed("a", kGzipBits)), Compression::kGzip);
+  EXPECT_EQ(detect(Packed("a", kGzipBits)), FileCompression::kGzip);
   for (const int level : {1, 6, 9})
-    EXPECT_EQ(detect(Packed("a", kZlibBits, level)), Compression::kZlib);
+    EXPECT_EQ(detect(Packed("a", kZlibBits, level)), FileCompression::kZlib);
   for (const char* plain : {"", "x", "text", "age,workclass"})
-    EXPECT_EQ(detect(plain), Compression::kNone);
+    EXPECT_EQ(detect(plain), FileCompression::kNone);
 }
 
 }  // namespace
