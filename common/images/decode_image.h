@@ -3,25 +3,12 @@
 // Decodes JPEG and PNG images to the pixels that TensorFlow's tf.io.decode_image gives, to the bit
 // with Debian's libjpeg-turbo. EXIF rotations do not count, as there.
 
-#include <cstdint>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/images/decode_options.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
-
-struct DecodeOptions {
-  // The channels of the result: 0 those of the file, 1 gray, 3 colours (red, green, blue), 4 with
-  // alpha (of PNG only).
-  int channels = 0;
-  // Of JPEG: TensorFlow's dct_method INTEGER_ACCURATE, which PIL and OpenCV take, in the place of
-  // its default, INTEGER_FAST.
-  bool accurate_dct = false;
-};
-
-// Upper bound on the bytes of the pixels of one image.
-inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;
 
 // The kind that the first bytes of an image show.
 enum class ImageKind { kJpeg, kPng, kGif, kBmp, kUnknown };

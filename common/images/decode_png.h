@@ -1,8 +1,11 @@
 #pragma once
 
+// The reader of one kind of images; decode_image.h chooses among them.
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/images/decode_image.h"
+#include "common/images/decode_options.h"
+#include "common/tensor/tensor.h"
 
 namespace cohort {
 

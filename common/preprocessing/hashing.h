@@ -21,7 +21,7 @@ uint64_t Fingerprint64(absl::string_view bytes);
 using SipKey = std::array<uint64_t, 2>;
 uint64_t SipHash(const SipKey& key, absl::string_view bytes);
 
-// Keras's layer Hashing. A number is hashed as its decimal text.
+// Keras's layer Hashing. A number is hashed as its decimal text. Immutable; thread-safe.
 class HashBins {
  public:
   // Values equal to `mask` get bin 0, and all others the bins from 1 on. `bins` is at least 1.
@@ -39,6 +39,7 @@ class HashBins {
 };
 
 // Keras's layer HashedCrossing, and tf.sparse.cross_hashed: the hash of one value of each input.
+// Thread-compatible.
 class CrossHash {
  public:
   void Add(absl::string_view value) { Join(Fingerprint64(value)); }

@@ -21,7 +21,7 @@ namespace cohort {
 // What is known of a file after it was read once from front to back.
 struct FileIndex {
   FileCompression compression = FileCompression::kNone;
-  UnpackedIndex unpacked;  // of a compressed file
+  UnpackedIndex unpacked;  // empty, unless the file is compressed
   RecordIndex records;
 };
 

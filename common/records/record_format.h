@@ -22,14 +22,14 @@ struct RecordFormat {
     kFixedLength,  // FixedLengthRecordDataset: `bytes` bytes each
   };
   Kind kind = Kind::kTextLines;
-  uint64_t bytes = 0;  // of a kFixedLength record
+  uint64_t bytes = 0;  // length of a kFixedLength record
   // The bytes before the first kFixedLength record and after the last one.
   uint64_t header_bytes = 0;
   uint64_t footer_bytes = 0;
-  bool quotes = true;  // of kCsv: `"` begins a field in which line ends are text
+  bool quotes = true;  // kCsv: `"` begins a field in which line ends are text
   // Of kCsv: records that begin with this text, outside of quotes, are passed over; "": none is.
   std::string comment = {};
-  bool skip_blank = false;  // of kCsv: true: lines without any byte are passed over
+  bool skip_blank = false;  // kCsv: true: lines without any byte are passed over
 };
 
 // Finds the ends of records in the bytes of a file, which come in pieces from its beginning, or

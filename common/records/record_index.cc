@@ -31,6 +31,7 @@ absl::Status RecordIndexer::Add(absl::string_view bytes) {
   header_left_ -= skipped;
   bytes.remove_prefix(skipped);
   if (format_.footer_bytes == 0) return Scan(bytes);
+  // What may be the footer is held back, because the length of a packed file is not known.
   absl::StrAppend(&last_, bytes);
   if (last_.size() <= format_.footer_bytes) return absl::OkStatus();
   const size_t body = last_.size() - format_.footer_bytes;
@@ -55,6 +56,8 @@ absl::StatusOr<RecordIndex> RecordIndexer::Finish() {
 
 void RecordIndexer::NoteEnd(uint64_t end) {
   const RecordPlace here{index_.records, index_.end};
+  // Records or bytes, whichever are many first: a search passes over few records, and a read of one
+  // record reads few bytes besides.
   const bool is_far = index_.places.empty() ||
                       here.record - index_.places.back().record >= kRecordsPerPlace ||
                       here.offset - index_.places.back().offset >= kBytesPerPlace;

@@ -43,6 +43,7 @@ absl::StatusOr<uint64_t> ReadTfRecordHeader(absl::string_view bytes, uint64_t of
         offset == 0 ? "; the file may be no TFRecord file, or be compressed" : ""));
   }
   const auto length = Number<uint64_t>(bytes);
+  // A length with a good checksum may still be one for which no memory should be taken.
   if (length <= kTfRecordBytesMax) return length;
   return absl::ResourceExhaustedError(absl::StrCat("the record at byte ", offset, " has ", length,
                                                    " bytes, above the limit of ",

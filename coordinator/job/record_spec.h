@@ -21,7 +21,7 @@ struct RecordField {
   std::string dtype = "float32";  // "int64", "int32", "float32", "float64" or "string"
   // Of a feature: the shape of one record's values; -1 at its beginning: any number of steps.
   std::vector<int64_t> shape;
-  std::optional<Value> default_value;  // of a record without it; absent: an error
+  std::optional<Value> default_value;  // for a record without it; absent: an error
   bool is_read = true;                 // false: the field is passed over
 
   friend bool operator==(const RecordField&, const RecordField&) = default;
@@ -33,7 +33,7 @@ struct RecordSpec {
   Kind kind = Kind::kCsv;
   std::vector<std::string> paths = {};
   std::string compression = "auto";
-  std::vector<RecordField> fields = {};  // of kTextLines: none
+  std::vector<RecordField> fields = {};  // kTextLines has none
   // Of kCsv:
   bool header = false;  // true: the first record of each file is no example
   std::string delimiter = ",";

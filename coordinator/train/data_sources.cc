@@ -142,4 +142,13 @@ absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const D
   return sources;
 }
 
+proto::DatasetSpec AllExamples(const proto::DatasetSource& source, const DataSpec& data) {
+  proto::DatasetSpec spec;
+  *spec.mutable_source() = source;
+  for (const proto::DatasetTransform& transform : PipelineTransforms(data)) {
+    if (transform.has_map()) *spec.add_transforms() = transform;
+  }
+  return spec;
+}
+
 }  // namespace cohort

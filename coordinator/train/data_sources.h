@@ -32,4 +32,8 @@ absl::Status CheckDataSources(FileSystem& files, const DataSpec& data, const Mni
 absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,
                                             const MnistSearch& search, uint64_t seed);
 
+// Returns the data set of all examples of a source, one by one. Of files of records, functions of
+// columns have been applied, because columns of texts have no type before.
+proto::DatasetSpec AllExamples(const proto::DatasetSource& source, const DataSpec& data);
+
 }  // namespace cohort

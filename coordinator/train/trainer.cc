@@ -103,12 +103,7 @@ absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& ex
 }
 
 absl::Status Trainer::PrepareData() {
-  proto::DatasetSpec raw;
-  *raw.mutable_source() = sources_.train;
-  // Columns of texts have no type before functions have made numbers of them.
-  for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
-    if (transform.has_map()) *raw.add_transforms() = transform;
-  }
+  const proto::DatasetSpec raw = AllExamples(sources_.train, job_.data);
   ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
   // Load() later compares the identity of the training data with that in the recovery checkpoint.

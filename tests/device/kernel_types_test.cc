@@ -155,7 +155,8 @@ void AddFunctions(std::vector<Example>& examples) {
     examples.push_back({kOnnx, op, {pair}});
   }
   examples.push_back({kOnnx, "Not", {{'B', {2}}}});
-  for (const char* op : {"Gelu", "Log1p", "StopGradient"}) examples.push_back({kCohort, op, {pair}});
+  for (const char* op : {"Gelu", "Log1p", "StopGradient"})
+    examples.push_back({kCohort, op, {pair}});
   for (const char* function : {"Abs", "Elu", "GeluTanh"}) {
     examples.push_back(
         {kCohort, "UnaryGrad", {pair, pair}, {StringAttribute("function", function)}});

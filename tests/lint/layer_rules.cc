@@ -54,33 +54,33 @@ Plans PlanOfCommon() {
 }
 
 Plans PlanOfServersAndWorkers() {
-  return {{"ps_server/table", {"common/runtime/update"}},
-          {"ps_server/slice", {"ps_server/table", "common/wire"}},
-          {"ps_server/checkpoint", {"ps_server/slice", "common/checkpoint"}},
-          {"ps_server/service", {"ps_server/checkpoint", "common/task"}},
-          {"ps_server", {"ps_server/service", "common/wire/route"}},
+  return {
+      {"ps_server/table", {"common/runtime/update"}},
+      {"ps_server/slice", {"ps_server/table", "common/wire"}},
+      {"ps_server/checkpoint", {"ps_server/slice", "common/checkpoint"}},
+      {"ps_server/service", {"ps_server/checkpoint", "common/task"}},
+      {"ps_server", {"ps_server/service", "common/wire/route"}},
 
-          {"worker/data",
-           {"common/records", "common/records/csv", "common/records/examples",
-            "common/preprocessing"}},
-          {"worker/ops", {"common/runtime/kernels", "common/runtime/run"}},
-          {"worker/ps_client", {"common/runtime/kernel", "common/task"}},
-          {"worker/collective", {"common/runtime/kernel", "common/wire"}},
-          {"worker/collective/plan", {"worker/collective"}},
-          {"worker/collective/lanes", {"worker/collective/plan"}},
-          {"worker/collective/shm", {"worker/collective", "common/wire/frames"}},
-          {"worker/collective/nccl", {"worker/collective/lanes"}},
-          {"worker/devices",
-           {"common/runtime/kernels/cpu", "common/runtime/kernels/cuda", "common/runtime/update",
-            "common/cluster", "worker/collective/nccl"}},
-          {"worker/replicas", {"worker/ops", "worker/ps_client", "worker/collective/nccl"}},
-          {"worker/gang", {"worker/replicas", "worker/collective/shm", "worker/collective/nccl"}},
-          {"worker/program", {"worker/gang", "worker/devices"}},
-          {"worker/step", {"worker/program", "worker/data"}},
-          {"worker/service", {"worker/step"}},
-          // Where a worker process becomes a home of variables: the one place that knows both.
-          {"worker/variables_home", {"worker/service", "ps_server"}},
-          {"worker", {"worker/variables_home"}}};
+      {"worker/data",
+       {"common/records", "common/records/csv", "common/records/examples", "common/preprocessing"}},
+      {"worker/ops", {"common/runtime/kernels", "common/runtime/run"}},
+      {"worker/ps_client", {"common/runtime/kernel", "common/task"}},
+      {"worker/collective", {"common/runtime/kernel", "common/wire"}},
+      {"worker/collective/plan", {"worker/collective"}},
+      {"worker/collective/lanes", {"worker/collective/plan"}},
+      {"worker/collective/shm", {"worker/collective", "common/wire/frames"}},
+      {"worker/collective/nccl", {"worker/collective/lanes"}},
+      {"worker/devices",
+       {"common/runtime/kernels/cpu", "common/runtime/kernels/cuda", "common/runtime/update",
+        "common/cluster", "worker/collective/nccl"}},
+      {"worker/replicas", {"worker/ops", "worker/ps_client", "worker/collective/nccl"}},
+      {"worker/gang", {"worker/replicas", "worker/collective/shm", "worker/collective/nccl"}},
+      {"worker/program", {"worker/gang", "worker/devices"}},
+      {"worker/step", {"worker/program", "worker/data"}},
+      {"worker/service", {"worker/step"}},
+      // Where a worker process becomes a home of variables: the one place that knows both.
+      {"worker/variables_home", {"worker/service", "ps_server"}},
+      {"worker", {"worker/variables_home"}}};
 }
 
 Plans PlanOfCoordinator() {

@@ -19,7 +19,7 @@ namespace cohort {
 struct ColumnSpec {
   std::string name;
   proto::ColumnType type = proto::COLUMN_INT64;
-  Shape shape = {};     // of one record's value; of one step, if the column varies
+  Shape shape = {};     // one record's value; one step, if the column varies
   bool varies = false;  // true: records have different numbers of steps
 
   // Returns the type for messages, such as "string[]" or "int64[?,2]".
@@ -27,7 +27,7 @@ struct ColumnSpec {
 };
 
 // The values of one column of a batch. Integers are in `ints`, whatever their size.
-struct Column {
+struct DataColumn {
   ColumnSpec spec;
   ColumnValues values;
   // If the column varies: entry i is the number of steps of all records before record i.
@@ -36,7 +36,7 @@ struct Column {
 
 struct ColumnBatch {
   int64_t rows = 0;
-  std::vector<Column> columns;
+  std::vector<DataColumn> columns;
   // What the strings are views of.
   std::vector<std::unique_ptr<char[]>> memory;
   StringArena arena;
@@ -52,7 +52,7 @@ inline size_t FindColumn(const std::vector<ColumnSpec>& columns, absl::string_vi
   return i;
 }
 template <>
-inline size_t FindColumn(const std::vector<Column>& columns, absl::string_view name) {
+inline size_t FindColumn(const std::vector<DataColumn>& columns, absl::string_view name) {
   size_t i = 0;
   while (i < columns.size() && columns[i].spec.name != name) ++i;
   return i;

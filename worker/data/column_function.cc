@@ -45,7 +45,7 @@ void Put(Specs& columns, ColumnSpec spec) {
     columns.push_back(std::move(spec));
   }
 }
-void Put(ColumnBatch& batch, Column column) {
+void Put(ColumnBatch& batch, DataColumn column) {
   const size_t at = FindColumn(batch.columns, column.spec.name);
   if (at < batch.columns.size()) {
     batch.columns[at] = std::move(column);
@@ -55,7 +55,7 @@ void Put(ColumnBatch& batch, Column column) {
 }
 
 // Returns the row of a value of the column.
-int64_t RowOf(const Column& column, int64_t rows, size_t value) {
+int64_t RowOf(const DataColumn& column, int64_t rows, size_t value) {
   const auto size = static_cast<size_t>(std::max<int64_t>(column.spec.shape.num_elements(), 1));
   const auto step = static_cast<int64_t>(value / size);
   if (!column.spec.varies) return std::min(step, rows - 1);
@@ -83,8 +83,8 @@ class EachValue final : public ColumnFunction {
       : input_(std::move(input)), output_(std::move(output)), compute_(std::move(compute)) {}
 
   absl::Status Apply(ColumnBatch& batch, int64_t* row) const override {
-    const Column& in = batch.columns[FindColumn(batch.columns, input_)];
-    Column out{output_, {}, in.row_splits};
+    const DataColumn& in = batch.columns[FindColumn(batch.columns, input_)];
+    DataColumn out{output_, {}, in.row_splits};
     size_t at = 0;
     if (absl::Status status = compute_(in.values, out.values, &at); !status.ok()) {
       *row = RowOf(in, batch.rows, at);
@@ -304,11 +304,11 @@ class CategoryEncoder final : public ColumnFunction {
         mode_(std::move(mode)) {}
 
   absl::Status Apply(ColumnBatch& batch, int64_t* row) const override {
-    const Column& in = batch.columns[FindColumn(batch.columns, input_)];
+    const DataColumn& in = batch.columns[FindColumn(batch.columns, input_)];
     const bool each_row = mode_ != "one_hot";
     const auto rows =
         static_cast<size_t>(each_row ? batch.rows : static_cast<int64_t>(in.values.ints.size()));
-    Column out{output_, {}, each_row ? std::vector<int64_t>() : in.row_splits};
+    DataColumn out{output_, {}, each_row ? std::vector<int64_t>() : in.row_splits};
     out.values.floats.assign(rows * static_cast<size_t>(tokens_), 0);
     for (size_t i = 0; i < in.values.ints.size(); ++i) {
       const int64_t token = in.values.ints[i];
@@ -368,10 +368,10 @@ class Crossing final : public ColumnFunction {
       : inputs_(std::move(inputs)), output_(std::move(output)), bins_(bins) {}
 
   absl::Status Apply(ColumnBatch& batch, int64_t* row) const override {
-    Column out{output_, {}};
+    DataColumn out{output_, {}};
     std::vector<CrossHash> hashes(static_cast<size_t>(batch.rows));
     for (const std::string& input : inputs_) {
-      const Column& in = batch.columns[FindColumn(batch.columns, input)];
+      const DataColumn& in = batch.columns[FindColumn(batch.columns, input)];
       for (size_t i = 0; i < hashes.size(); ++i) {
         if (IsString(in.spec)) {
           hashes[i].Add(in.values.strings[i]);

@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<SourceComponent>> ComponentsOf(const std::vector<Colu
 }
 
 // Returns the values of a column as a tensor with the records at axis 0.
-Tensor TensorOf(const Column& column, int64_t rows) {
+Tensor TensorOf(const DataColumn& column, int64_t rows) {
   std::vector<int64_t> dims = {rows};
   dims.insert(dims.end(), column.spec.shape.dims().begin(), column.spec.shape.dims().end());
   Tensor tensor(TypeOf(column.spec.type), Shape(dims));

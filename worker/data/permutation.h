@@ -45,7 +45,7 @@ class Permutation {
   uint64_t left_ = 1;  // the numbers of left halves
   uint64_t right_ = 1;
   uint64_t keys_[kRounds] = {};
-  std::vector<uint32_t> table_;    // of few numbers: At()
+  std::vector<uint32_t> table_;    // At() of few numbers
   std::vector<uint32_t> inverse_;  // and PlaceOf()
 };
 
@@ -81,7 +81,7 @@ class BlockOrder {
   const BlockOrderOptions options_;
   const uint64_t blocks_;
   const RandomStream random_;
-  const Permutation order_;  // of the blocks
+  const Permutation order_;  // order of the blocks
   uint64_t short_place_;     // the place in the pass of the block that has fewer records
 };
 

@@ -12,9 +12,10 @@ namespace cohort {
 
 namespace {
 
-constexpr uint32_t kFeatures = WireTag(1, WireReader::kBytes);  // of Example
-constexpr uint32_t kEntry = WireTag(1, WireReader::kBytes);     // of Features
-constexpr uint32_t kKey = WireTag(1, WireReader::kBytes);       // of an entry of the map
+// The fields of Example, of Features, and of an entry of its map.
+constexpr uint32_t kFeatures = WireTag(1, WireReader::kBytes);
+constexpr uint32_t kEntry = WireTag(1, WireReader::kBytes);
+constexpr uint32_t kKey = WireTag(1, WireReader::kBytes);
 constexpr uint32_t kValue = WireTag(2, WireReader::kBytes);
 
 // Upper bound on the places of keys that are expected, against records of very many keys.

@@ -20,7 +20,7 @@ namespace cohort {
 
 // The restart points of one file, and what checks the data between them.
 struct UnpackedIndex {
-  uint64_t size = 0;                 // of the unpacked data
+  uint64_t size = 0;                 // length of the unpacked data
   std::vector<RestartPoint> points;  // ascending; the first one is at 0, unless the file is empty
   // For each point, the CRC-32C of the unpacked data from it to the next point, or to the end.
   std::vector<uint32_t> checksums;

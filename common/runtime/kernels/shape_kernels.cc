@@ -191,6 +191,11 @@ absl::Status RunIdentity(KernelContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status RunStopGradient(KernelContext& context) {
+  RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
+  return RunIdentity(context);
+}
+
 absl::Status RunZerosLike(KernelContext& context) {
   const Tensor& like = context.input(0);
   Tensor& output = context.Output(0, like.dtype(), like.shape());
@@ -290,7 +295,7 @@ void RegisterShapeKernels(KernelRegistry& registry) {
                BoundKernel<AxisParameter>({2, 2, {kFloats}}, ParseGatheredAxis, RunAllGatherGrad));
   registry.Add("", "Constant", BoundKernel<ConstantParameters>({0, 0}, ParseConstant, RunConstant));
   registry.Add("cohort", "ReshapeLike", PlainKernel({2, 2, {kAnyType}}, RunReshapeLike));
-  registry.Add("cohort", "StopGradient", PlainKernel({1, 1, {kFloats}}, RunIdentity));
+  registry.Add("cohort", "StopGradient", PlainKernel({1, 1, {kFloats}}, RunStopGradient));
   registry.Add("cohort", "ZerosLike", PlainKernel({1, 1, {kAnyType}}, RunZerosLike));
 }
 

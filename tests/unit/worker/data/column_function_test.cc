@@ -31,7 +31,7 @@ ColumnBatch BatchOf(ColumnSpec spec, ColumnValues values, std::vector<int64_t> s
 // Applies the map to the batch's only column "x". An error is that of making or of applying it.
 absl::Status Apply(const proto::Map& map, ColumnBatch& batch, int64_t* row = nullptr) {
   std::vector<ColumnSpec> specs;
-  for (const Column& column : batch.columns) specs.push_back(column.spec);
+  for (const DataColumn& column : batch.columns) specs.push_back(column.spec);
   const auto function = ColumnFunction::Make(map, specs);
   if (!function.ok()) return function.status();
   int64_t failed = 0;
