@@ -116,14 +116,17 @@ def split(arrays):
     return [a[:train] for a in arrays], [a[train:] for a in arrays]
 
 
+DECAYS = {"languages"}
+
+
 def decay_steps(arrays, epochs):
     return len(arrays[0]) * 9 // 10 // BATCH * epochs
 
 
 def train_keras(name, model, inputs, labels, epochs):
-    # The rate ends at 0: what a training with a constant rate ends with depends on its last steps, and so on rounding.
+    # The LSTM's rate ends at 0: what it ends with at a constant rate depends on its last steps, and so on rounding.
     optimizer, rate, config = OPTIMIZERS[name]
-    schedule = keras.optimizers.schedules.CosineDecay(rate, decay_steps(inputs, epochs))
+    schedule = keras.optimizers.schedules.CosineDecay(rate, decay_steps(inputs, epochs)) if name in DECAYS else rate
     model.compile(getattr(keras.optimizers, optimizer)(schedule, **config), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                   metrics=["accuracy"])
     train_x, test_x = split(inputs)
@@ -135,7 +138,9 @@ def train_keras(name, model, inputs, labels, epochs):
 def train_here(args, folder, name, strategy, epochs, steps):
     cluster, section = STRATEGIES[strategy]
     optimizer, rate, config = OPTIMIZERS[name]
-    schedule = {"class_name": "CosineDecay", "config": {"initial_learning_rate": rate, "decay_steps": steps}}
+    schedule = rate
+    if name in DECAYS:
+        schedule = {"class_name": "CosineDecay", "config": {"initial_learning_rate": rate, "decay_steps": steps}}
     job = {
         "name": name,
         "model": {"keras": "model.json"},
