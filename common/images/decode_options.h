@@ -1,6 +1,6 @@
 #pragma once
 
-// What of an image is decoded, and up to which size.
+// Options of decoding an image, and the bound on its size.
 
 #include <cstdint>
 
@@ -10,8 +10,8 @@ struct DecodeOptions {
   // The channels of the result: 0 those of the file, 1 gray, 3 colours (red, green, blue), 4 with
   // alpha (of PNG only).
   int channels = 0;
-  // Of JPEG: TensorFlow's dct_method INTEGER_ACCURATE, which PIL and OpenCV take, in the place of
-  // its default, INTEGER_FAST.
+  // True: JPEG is decoded by TensorFlow's dct_method INTEGER_ACCURATE, which PIL and OpenCV take;
+  // false: by TensorFlow's default, INTEGER_FAST.
   bool accurate_dct = false;
 };
 

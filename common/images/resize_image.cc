@@ -94,7 +94,7 @@ std::vector<CubicTaps> CubicTapsOf(int64_t in, int64_t out) {
     for (size_t tap = 0; tap < 4; ++tap) {
       const int64_t at = first - 1 + static_cast<int64_t>(tap);
       taps.at[tap] = std::clamp<int64_t>(at, 0, in - 1);
-      // What lies outside does not count, and the other weights are made to sum to 1.
+      // Places outside the image do not count, and the other weights are made to sum to 1.
       if (taps.at[tap] != at) taps.weights[tap] = 0;
       sum += taps.weights[tap];
     }

@@ -18,7 +18,7 @@
 
 namespace cohort {
 
-// What is known of a file after it was read once from front to back.
+// The facts about a file that one reading from front to back finds.
 struct FileIndex {
   FileCompression compression = FileCompression::kNone;
   UnpackedIndex unpacked;  // empty, unless the file is compressed

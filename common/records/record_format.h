@@ -27,7 +27,7 @@ struct RecordFormat {
   uint64_t header_bytes = 0;
   uint64_t footer_bytes = 0;
   bool quotes = true;  // kCsv: `"` begins a field in which line ends are text
-  // Of kCsv: records that begin with this text, outside of quotes, are passed over; "": none is.
+  // kCsv: records that begin with this text, outside of quotes, are passed over; "": none is.
   std::string comment = {};
   bool skip_blank = false;  // kCsv: true: lines without any byte are passed over
 };

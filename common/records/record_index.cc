@@ -31,7 +31,8 @@ absl::Status RecordIndexer::Add(absl::string_view bytes) {
   header_left_ -= skipped;
   bytes.remove_prefix(skipped);
   if (format_.footer_bytes == 0) return Scan(bytes);
-  // What may be the footer is held back, because the length of a packed file is not known.
+  // The last bytes are held back, because they may be the footer: the length of a packed file is
+  // not known.
   absl::StrAppend(&last_, bytes);
   if (last_.size() <= format_.footer_bytes) return absl::OkStatus();
   const size_t body = last_.size() - format_.footer_bytes;

@@ -19,7 +19,7 @@ struct RecordField {
 
   std::string name;
   std::string dtype = "float32";  // "int64", "int32", "float32", "float64" or "string"
-  // Of a feature: the shape of one record's values; -1 at its beginning: any number of steps.
+  // The shape of a feature: that of one record's values; -1 at its beginning: any number of steps.
   std::vector<int64_t> shape;
   std::optional<Value> default_value;  // for a record without it; absent: an error
   bool is_read = true;                 // false: the field is passed over
@@ -34,14 +34,14 @@ struct RecordSpec {
   std::vector<std::string> paths = {};
   std::string compression = "auto";
   std::vector<RecordField> fields = {};  // kTextLines has none
-  // Of kCsv:
+  // The fields below are those of kCsv.
   bool header = false;  // true: the first record of each file is no example
   std::string delimiter = ",";
   std::string na_value = {};
   bool trim = false;
   std::string comment = {};
   bool skip_blank_lines = false;
-  // Of kTextLines: the name of the only column.
+  // The name of the only column of kTextLines.
   std::string column = "text";
 
   friend bool operator==(const RecordSpec&, const RecordSpec&) = default;

@@ -37,21 +37,17 @@ struct DataColumn {
 struct ColumnBatch {
   int64_t rows = 0;
   std::vector<DataColumn> columns;
-  // What the strings are views of.
+  // Owners of the bytes of which the strings are views.
   std::vector<std::unique_ptr<char[]>> memory;
   StringArena arena;
 };
 
 // Returns the place of the column of this name, or the number of columns.
-template <typename Columns>
-size_t FindColumn(const Columns& columns, absl::string_view name);
-template <>
 inline size_t FindColumn(const std::vector<ColumnSpec>& columns, absl::string_view name) {
   size_t i = 0;
   while (i < columns.size() && columns[i].name != name) ++i;
   return i;
 }
-template <>
 inline size_t FindColumn(const std::vector<DataColumn>& columns, absl::string_view name) {
   size_t i = 0;
   while (i < columns.size() && columns[i].spec.name != name) ++i;

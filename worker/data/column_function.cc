@@ -100,7 +100,7 @@ class EachValue final : public ColumnFunction {
   const Compute compute_;
 };
 
-// What the makers of functions of one column are given.
+// The arguments of the makers of functions of one column.
 struct Call {
   const proto::Map& map;
   const ColumnSpec& input;

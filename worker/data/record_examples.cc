@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
 #include "common/records/index_store.h"
@@ -109,7 +110,8 @@ absl::Status RecordExamples::OpenFile(const proto::RecordFiles& spec, const std:
   described.set_path(path);
   described.set_bytes(fingerprint.bytes());
   // The whole file is not read for its checksum.
-  described.set_crc32c(fingerprint.head_crc32c() ^ (fingerprint.tail_crc32c() * 31));
+  described.set_crc32c(
+      Crc32c(absl::StrCat(fingerprint.head_crc32c(), ":", fingerprint.tail_crc32c())));
   const auto records = static_cast<int64_t>(index.records.records);
   if (records < header_records_) {
     return absl::DataLossError(
@@ -183,7 +185,7 @@ absl::Status RecordExamples::PlanExample(const proto::ExampleContent& example) {
 }
 
 size_t RecordExamples::FileOf(int64_t number) const {
-  // Of files without examples, which begin where the next one does, the last one is found.
+  // A file without examples begins where the next one does; the search finds the last one of them.
   const auto after = std::upper_bound(begins_.begin(), begins_.end(), number);
   return static_cast<size_t>(after - begins_.begin()) - 1;
 }

@@ -176,7 +176,7 @@ absl::Status ExampleParser::ParseEntry(absl::string_view entry, absl::Span<Featu
   const FeatureSpec& feature = features_[number];
   ColumnValues& values = columns[number].values;
   RowState& row = row_[number];
-  // Of a key that comes twice, the last one counts.
+  // The last entry of a key counts.
   if (row.is_set) values.Truncate(row.begin);
   const absl::Status read = AppendFeature(value, feature.type, values, &row.is_set);
   if (!read.ok()) return Annotate(read, absl::StrCat("feature '", Excerpt(feature.key), "'"));

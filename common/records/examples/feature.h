@@ -42,9 +42,6 @@ struct FeatureColumn {
   // With kVaries: entry i is the number of steps of all records before record i. The last entry
   // counts all steps.
   std::vector<int64_t> row_splits;
-  // Of a feature list (SequenceExample) whose steps have any number of values: entry i is the
-  // number of values in all steps before step i.
-  std::vector<int64_t> step_splits;
 };
 
 }  // namespace cohort

@@ -2,8 +2,8 @@
 
 // Reads one Feature, a list of values of one type, and appends its values to a column.
 //
-// Where TensorFlow's parser and protobuf differ, or either loses values, the bytes are refused: a
-// list that is given twice, floats that end inside a number. No writer makes such bytes.
+// Bytes are refused of which TensorFlow's parser and protobuf make different values, or lose some:
+// a list that is given twice, floats that end inside a number. No writer makes such bytes.
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"

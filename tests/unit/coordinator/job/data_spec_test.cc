@@ -137,7 +137,7 @@ TEST(RecordSpec, FunctionsChangeTheColumnsThatLaterOnesAndLabelsName) {
   EXPECT_THAT(transforms[1].map().inputs(), ElementsAre("age", "job"));
   EXPECT_TRUE(transforms[2].map().drop());
   EXPECT_THAT(transforms[3].map().normalization().mean(), ElementsAre(-2));
-  // What is written can be read, and means the same.
+  // The written job can be read, and means the same.
   const auto again = ParseJob(JobToJson(*job), "again.json", {});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->data, job->data);

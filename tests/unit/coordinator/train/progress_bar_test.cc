@@ -23,7 +23,7 @@ TEST(FormatProgress, IsThatOfKeras) {
             "4/4 [==============================] - 2.0s 500.00ms/step - loss: 0.2500");
 }
 
-// What x86 computes of 0 / 0 has the sign bit.
+// x86 computes 0 / 0 with the sign bit set.
 TEST(FormatProgress, ANanHasNoSign) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(FormatProgress(Line(4, nan)), FormatProgress(Line(4, -nan)));

@@ -131,7 +131,7 @@ TEST_F(RecordDatasetTest, ARecordThatIsWrongIsNamed) {
               HasSubstr("record 1 of /b.csv: column 'job': 'smith' is not in the vocabulary"));
 }
 
-// What fit adds for the labels works on columns as on arrays.
+// The transform that fit adds for the labels works on columns as on arrays.
 TEST_F(RecordDatasetTest, LabelsAreCheckedAndNamed) {
   Put("/a.csv", "0,x,1\n2,y,1\n");
   proto::DatasetSpec spec = Adults({"/a.csv"});

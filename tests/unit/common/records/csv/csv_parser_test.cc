@@ -20,7 +20,7 @@ using testing::HasSubstr;
 ColumnValues Int(int64_t value) { return {.ints = {value}}; }
 ColumnValues String(absl::string_view value) { return {.strings = {value}}; }
 
-// What a parser of these columns gives for one record.
+// The values and the error that a parser of these columns gives for one record.
 struct Parsed {
   std::string error;
   std::vector<ColumnValues> values;

@@ -36,7 +36,7 @@ FeatureSpec Varies(std::string key, FeatureType type, Shape shape = {}) {
 }
 ColumnValues Ints(std::vector<int64_t> ints) { return {.ints = std::move(ints)}; }
 
-// What a parser of one feature gives for records, given as hexadecimal digits.
+// The result of a parser of one feature for records, given as hexadecimal digits.
 struct Parsed {
   absl::Status status;
   FeatureColumn column;
