@@ -2,8 +2,6 @@
 
 #include "common/records/record_file.h"
 
-#include <zlib.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "common/records/tfrecord.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/packed.h"
 #include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 
@@ -31,19 +30,7 @@ const RecordFormat kTfRecords{.kind = RecordFormat::Kind::kTfRecord};
 const RecordFormat kLines{.kind = RecordFormat::Kind::kTextLines};
 const RecordFormat kCsv{.kind = RecordFormat::Kind::kCsv};
 
-std::string Gzip(const std::string& data) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string packed(deflateBound(&stream, data.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
+std::string Gzip(const std::string& data) { return Packed(data, kGzipBits); }
 
 absl::StatusOr<std::unique_ptr<RecordFile>> Open(
     const std::string& bytes, const RecordFormat& format,

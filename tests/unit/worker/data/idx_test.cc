@@ -15,6 +15,7 @@
 #include "common/base/temporary_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/packed.h"
 #include "tests/support/sequence_rng.h"
 
 namespace cohort {
@@ -68,6 +69,21 @@ TEST_F(IdxTest, ReadsGzipAndPlainAlike) {
       ASSERT_EQ(images->data<uint8_t>()[i], (i * i * 31 + i / 3 * 17) % 256) << name << " " << i;
     }
   }
+}
+
+// As cat of gzip files makes it, and pigz and bgzip do for every block.
+TEST_F(IdxTest, ReadsEveryMemberOfAGzipFile) {
+  const std::string plain = Golden("images.idx");
+  const std::string members =
+      Packed(plain.substr(0, 9), kGzipBits) + Packed(plain.substr(9), kGzipBits);
+  const absl::StatusOr<Tensor> images = ReadBytes(members);
+  ASSERT_TRUE(images.ok()) << images.status();
+  EXPECT_EQ(images->TypeString(), "uint8[40,6,5]");
+  const absl::string_view values(reinterpret_cast<const char*>(images->raw()), images->num_bytes());
+  EXPECT_TRUE(absl::EndsWith(plain, values)) << "not the bytes after the header";
+  const absl::StatusOr<Tensor> twice = ReadBytes(members + members);
+  EXPECT_EQ(twice.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(twice.status().message()), HasSubstr("more data unpacks"));
 }
 
 TEST_F(IdxTest, ReadsEveryType) {

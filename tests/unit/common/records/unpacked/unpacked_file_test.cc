@@ -2,8 +2,6 @@
 
 #include "common/records/unpacked/unpacked_file.h"
 
-#include <zlib.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "common/formats/memory_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/packed.h"
 #include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 
@@ -20,23 +19,6 @@ namespace cohort {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr int kGzipBits = 31;
-constexpr int kZlibBits = 15;
-
-std::string Packed(const std::string& data, int window_bits, int level = 6) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, level, Z_DEFLATED, window_bits, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string packed(deflateBound(&stream, data.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 // Text that packs to about a third, in blocks of tens of kilobytes.
 std::string SomeText(size_t bytes, uint64_t seed) {
