@@ -25,6 +25,7 @@ namespace cohort {
 namespace {
 
 constexpr absl::string_view kIndexSuffix = ".index";
+constexpr absl::string_view kPreprocessingSuffix = ".preprocessing.json";
 constexpr absl::string_view kNameOfStep = "ckpt-";
 // The beginning of the names of recovery checkpoints. Recovery checkpoints may lie in the same
 // directory as the job's checkpoints, and never count as the latest checkpoint.
@@ -46,11 +47,11 @@ bool TakeNumber(absl::string_view& rest) {
   return end >= 5;  // TensorFlow prints shard numbers with "%05d"
 }
 
-// Returns true for the suffixes ".index" and ".data-<i>-of-<n>" of a checkpoint's files, and for
-// the names of their temporary files.
+// Returns true for the suffixes ".index", ".data-<i>-of-<n>" and ".preprocessing.json" of a
+// checkpoint's files, and for the names of their temporary files.
 bool IsCheckpointSuffix(absl::string_view suffix) {
   suffix = FinalName(suffix);
-  if (suffix == kIndexSuffix) return true;
+  if (suffix == kIndexSuffix || suffix == kPreprocessingSuffix) return true;
   return absl::ConsumePrefix(&suffix, ".data-") && TakeNumber(suffix) &&
          absl::ConsumePrefix(&suffix, "-of-") && TakeNumber(suffix) && suffix.empty();
 }
@@ -163,6 +164,10 @@ std::string RelativeTo(const std::string& directory, absl::string_view path) {
 }  // namespace
 
 std::string CheckpointNameOfStep(int64_t step) { return absl::StrCat(kNameOfStep, step); }
+
+std::string PreprocessingPath(const std::string& weights) {
+  return absl::StrCat(weights, kPreprocessingSuffix);
+}
 
 bool IsCheckpointFile(absl::string_view name, absl::string_view base) {
   return absl::ConsumePrefix(&name, base) && IsCheckpointSuffix(name);

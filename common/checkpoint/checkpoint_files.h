@@ -2,7 +2,8 @@
 
 // The files of the checkpoints in a directory: prefix.index, prefix.data-*, the temporary files
 // that an interrupted save has left (temporary_file.h), and the state file `checkpoint`, which
-// names the latest checkpoint.
+// names the latest checkpoint. A checkpoint of a model whose data went through functions of columns
+// also has prefix.preprocessing.json, which TensorFlow does not know.
 
 #include <cstdint>
 #include <string>
@@ -16,6 +17,10 @@ namespace cohort {
 // Returns the name of a checkpoint that is saved after step `step`: "ckpt-<step>".
 // UnusedCheckpointName then makes the name unique.
 std::string CheckpointNameOfStep(int64_t step);
+
+// Returns the path of the state of the functions through which the data went with which `weights`
+// were trained, the prefix of a checkpoint or an exported file.
+std::string PreprocessingPath(const std::string& weights);
 
 // Returns true if a file called `name` belongs to the checkpoint called `base`. It is not enough
 // that `name` begins with `base`: the files of a checkpoint "model.data-set" also begin with

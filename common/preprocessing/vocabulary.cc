@@ -1,10 +1,12 @@
 #include "common/preprocessing/vocabulary.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
@@ -14,8 +16,9 @@ namespace cohort {
 
 namespace {
 
-// The token that Keras shows for unknown ones.
-constexpr char kUnknown[] = "[UNK]";
+// The tokens that Keras shows for unknown ones, texts and integers.
+constexpr absl::string_view kUnknown = "[UNK]";
+constexpr absl::string_view kUnknownInteger = "-1";
 
 }  // namespace
 
@@ -70,21 +73,31 @@ absl::StatusOr<int64_t> Vocabulary::IndexOf(int64_t token) const {
 
 void TokenCounts::Add(absl::string_view token, int64_t count) { counts_[token] += count; }
 
-void TokenCounts::Join(const TokenCounts& other) {
-  for (const auto& [token, count] : other.counts_) Add(token, count);
+std::vector<std::pair<absl::string_view, int64_t>> TokenCounts::counts() const {
+  std::vector<std::pair<absl::string_view, int64_t>> sorted(counts_.begin(), counts_.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
 }
 
-std::vector<std::string> TokenCounts::Tokens(const std::optional<std::string>& mask,
-                                             std::optional<size_t> count_max) const {
-  std::vector<std::pair<int64_t, std::string>> ranked;
+std::vector<std::string> TokenCounts::Tokens(const TokenOrder& order) const {
+  struct Ranked {
+    int64_t count = 0;
+    int64_t number = 0;  // 0 for a text
+    std::string token;
+  };
+  std::vector<Ranked> ranked;
   for (const auto& [token, count] : counts_) {
-    if (token != mask && token != kUnknown) ranked.emplace_back(count, token);
+    if (token == order.mask || token == (order.integers ? kUnknownInteger : kUnknown)) continue;
+    Ranked& one = ranked.emplace_back(Ranked{count, 0, token});
+    if (order.integers && !absl::SimpleAtoi(token, &one.number)) one.number = 0;
   }
-  std::sort(ranked.begin(), ranked.end(), std::greater<>());
-  if (count_max) ranked.resize(std::min(ranked.size(), *count_max));
+  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return std::tie(a.count, a.number, a.token) > std::tie(b.count, b.number, b.token);
+  });
+  if (order.count_max) ranked.resize(std::min(ranked.size(), *order.count_max));
   std::vector<std::string> tokens;
   tokens.reserve(ranked.size());
-  for (auto& [count, token] : ranked) tokens.push_back(std::move(token));
+  for (Ranked& one : ranked) tokens.push_back(std::move(one.token));
   return tokens;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -52,18 +53,28 @@ class Vocabulary {
   absl::flat_hash_map<std::string, int64_t> by_token_;
 };
 
+// How a vocabulary is made of counted tokens.
+struct TokenOrder {
+  std::optional<std::string> mask = {};
+  std::optional<size_t> count_max = {};  // absent: there is no bound
+  bool integers = false;                 // true: tokens are decimal integers
+};
+
 // Counts the tokens of data, from which a vocabulary is adapted. Counts of parts of the data are
 // joined in any order. Thread-compatible.
 class TokenCounts {
  public:
   void Add(absl::string_view token, int64_t count = 1);
-  void Join(const TokenCounts& other);
 
-  // Returns the tokens by falling count; those of equal counts by falling bytes, as in Keras.
-  // Strings that are the mask are left out, and so is Keras's token for unknown ones, "[UNK]".
-  // `count_max` bounds the number of tokens; absent: there is no bound.
-  std::vector<std::string> Tokens(const std::optional<std::string>& mask,
-                                  std::optional<size_t> count_max) const;
+  // Returns the tokens by falling count; those of equal counts by falling bytes, or by falling
+  // number if they are integers, as in Keras. The mask is left out, and so is Keras's token for
+  // unknown ones, "[UNK]" or -1.
+  std::vector<std::string> Tokens(const TokenOrder& order) const;
+
+  // Returns the number of distinct tokens.
+  size_t size() const { return counts_.size(); }
+  // Returns the counts, by rising bytes of the tokens.
+  std::vector<std::pair<absl::string_view, int64_t>> counts() const;
 
  private:
   absl::flat_hash_map<std::string, int64_t> counts_;

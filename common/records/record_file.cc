@@ -63,14 +63,15 @@ absl::StatusOr<FileIndex> IndexFile(const ReadableFile& file, const std::string&
 }
 
 RecordFile::RecordFile(std::unique_ptr<ReadableFile> file, std::string path,
-                       const RecordFormat& format, FileIndex index)
+                       const RecordFormat& format, FileIndex index,
+                       std::shared_ptr<SpanCache> cache)
     : path_(std::move(path)),
       format_(format),
       index_(std::move(index.records)),
       data_(index.compression == FileCompression::kNone
                 ? std::move(file)
-                : OpenUnpacked(std::move(file), path_, index.compression,
-                               std::move(index.unpacked))) {}
+                : OpenUnpacked(std::move(file), path_, index.compression, std::move(index.unpacked),
+                               std::move(cache))) {}
 
 uint64_t RecordFile::OffsetNear(uint64_t record) const {
   return record < index_.records ? index_.places[index_.PlaceBefore(record)].offset : index_.end;

@@ -40,9 +40,9 @@ struct RecordBatch {
 // Thread-safe.
 class RecordFile {
  public:
-  // `file` is the packed file.
+  // `file` is the packed file. `cache` is shared with other files, and may be null (OpenUnpacked).
   RecordFile(std::unique_ptr<ReadableFile> file, std::string path, const RecordFormat& format,
-             FileIndex index);
+             FileIndex index, std::shared_ptr<SpanCache> cache);
 
   const std::string& path() const { return path_; }
   uint64_t records() const { return index_.records; }

@@ -11,6 +11,7 @@
 #include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
 #include "common/checkpoint/checkpoint_files.h"
@@ -258,6 +259,10 @@ absl::StatusOr<std::string> CheckpointManager::Save(
     const Progress& progress, absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   ASSIGN_OR_RETURN(const std::string prefix, UnusedPrefix(progress.global_step));
+  if (!preprocessing_.empty()) {
+    // It is there before the checkpoint is complete, so no complete checkpoint is without.
+    RETURN_IF_ERROR(WriteFileAtomically(files_, PreprocessingPath(prefix), preprocessing_));
+  }
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
     // If another coordinator has taken over, files of this name may be those that it has saved. If
     // the removal fails, the error is ignored. The failed save has no index, so no reader finds its

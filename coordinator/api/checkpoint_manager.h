@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,6 +55,10 @@ class CheckpointManager {
   // `progress`.
   bool Holds(const std::string& prefix, const Progress& progress) const;
 
+  // Sets the state of the functions of columns through which the data go (PreprocessingPath), as
+  // text, which each Save writes beside the checkpoint. Empty: there is none.
+  void SetPreprocessing(std::string text) { preprocessing_ = std::move(text); }
+
   bool IsSaving() const { return !options_.directory.empty(); }
 
   // Removes the files of unfinished saves, which processes that were killed left in the directory.
@@ -97,6 +102,7 @@ class CheckpointManager {
   ClusterCoordinator& coordinator_;
   const Options options_;
   const std::unique_ptr<LoadRecord> loads_;
+  std::string preprocessing_;
   std::string latest_;
 };
 

@@ -12,6 +12,7 @@
 #include "common/program/program.h"
 #include "coordinator/api/closure_check.h"
 #include "coordinator/api/coordinator_impl.h"
+#include "coordinator/cluster/ask_statistics.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/leave_tasks.h"
 #include "coordinator/strategy/strategy.h"
@@ -247,6 +248,13 @@ absl::StatusOr<proto::ExpectedData> ClusterCoordinator::DescribeDataset(
   MutexLock lock(impl_->mutex);
   impl_->described[dataset->id] = data;
   return std::move(data.expected);
+}
+
+absl::StatusOr<std::vector<ColumnStatistics>> ClusterCoordinator::GatherStatistics(
+    const DatasetHandle& dataset, int64_t examples) {
+  return AskForStatistics(impl_->world, impl_->waiter, *impl_->parts.cluster,
+                          {dataset->id, dataset->spec, examples, impl_->options.connect_timeout,
+                           impl_->options.call_timeout});
 }
 
 absl::Status ClusterCoordinator::CompareDataset(const DatasetHandle& dataset) {

@@ -27,6 +27,7 @@
 #include "absl/types/span.h"
 #include "common/base/event.h"
 #include "common/checkpoint/bundle.h"
+#include "common/preprocessing/column_statistics.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
@@ -150,6 +151,11 @@ class ClusterCoordinator {
   // data set. Errors: INVALID_ARGUMENT naming two workers that read different data; a worker's own
   // error (such as a missing file); UNAVAILABLE if no worker has answered within connect_timeout.
   absl::StatusOr<proto::ExpectedData> DescribeDataset(const DatasetHandle& dataset);
+  // Lets the workers read the first `examples` examples of the source of a data set, whose last
+  // transform is Adapt, and returns the statistics in Adapt's order. They do not depend on the
+  // number of workers. Errors: those of AskForStatistics (coordinator/cluster/ask_statistics.h).
+  absl::StatusOr<std::vector<ColumnStatistics>> GatherStatistics(const DatasetHandle& dataset,
+                                                                 int64_t examples);
   // Asks the workers that came after DescribeDataset for their data, and compares it with the
   // description. A worker that has joined and got no closure yet was not asked before. Errors:
   // those of DescribeDataset, except UNAVAILABLE; FAILED_PRECONDITION before DescribeDataset.

@@ -51,10 +51,16 @@ void AddSource(const std::string& key, const DataSourceSpec& source,
   const auto* idx = std::get_if<IdxSpec>(&source);
   const auto* clicks = std::get_if<ClickLogSpec>(&source);
   const std::vector<std::string> none;
+  if (const auto* images = std::get_if<ImageDirectorySpec>(&source)) {
+    paths.push_back({absl::StrCat(key, ".config.directory"), images->directory});
+    return;
+  }
   const auto* records = std::get_if<RecordSpec>(&source);
+  const auto* numpy = std::get_if<NumpySpec>(&source);
   const auto& files = idx != nullptr       ? idx->paths
                       : clicks != nullptr  ? clicks->paths
                       : records != nullptr ? records->paths
+                      : numpy != nullptr   ? numpy->paths
                                            : none;
   for (size_t i = 0; i < files.size(); ++i) {
     paths.push_back({absl::StrCat(key, ".config.paths.", i), files[i]});
@@ -77,6 +83,11 @@ std::vector<NamedPath> DataFiles(const JobPlaces& places) {
   const DataSpec& data = places.job.data;
   AddSource(KeyOf(places, "data.train"), data.train, paths);
   if (data.test.has_value()) AddSource(KeyOf(places, "data.test"), *data.test, paths);
+  for (size_t i = 0; i < data.pipeline.size(); ++i) {
+    const std::string& file = data.pipeline[i].map.vocabulary_file;
+    if (file.empty()) continue;
+    paths.push_back({KeyOf(places, absl::StrCat("data.pipeline.", i, ".config.vocabulary")), file});
+  }
   return paths;
 }
 

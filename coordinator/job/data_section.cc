@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
@@ -21,6 +22,9 @@ constexpr int64_t kExamplesMax = int64_t{1} << 40;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
 constexpr size_t kTransformsMax = 1000;
 constexpr int64_t kBucketsDefault = 1000;
+constexpr int64_t kImageSideMax = int64_t{1} << 15;
+constexpr int64_t kBlockMax = int64_t{1} << 24;
+constexpr int64_t kMixedBlocksMax = int64_t{1} << 16;
 constexpr size_t kCategories = 26;  // categories of an example of a click log
 
 void ReadConfig(ObjectReader& config, MnistSpec& source) {
@@ -49,6 +53,35 @@ void ReadPaths(ObjectReader& config, std::vector<std::string>& paths) {
 }
 
 void ReadConfig(ObjectReader& config, IdxSpec& source) { ReadPaths(config, source.paths); }
+
+void ReadConfig(ObjectReader& config, NumpySpec& source) {
+  ReadPaths(config, source.paths);
+  if (config.Given("keys", !source.keys.empty())) {
+    config.Strings("keys", 1, "names of arrays", &source.keys);
+  }
+  if (!source.keys.empty() && source.paths.size() > 1) {
+    config.AddError("keys", "name the arrays of one .npz file, and paths has several files");
+  }
+  for (const std::string& path : source.paths) {
+    if (!absl::EndsWith(path, ".npz") || !source.keys.empty()) continue;
+    config.AddError("keys", absl::StrCat("is missing; name the arrays of ", Excerpt(path)));
+  }
+}
+
+void ReadConfig(ObjectReader& config, ImageDirectorySpec& images) {
+  config.Require("directory");
+  config.String("directory", &images.directory);
+  if (config.Given("class_names", !images.class_names.empty())) {
+    config.Strings("class_names", 1, "names of directories", &images.class_names);
+  }
+  config.Ints("image_size", {.min = 1, .max = kImageSideMax}, 2, &images.image_size);
+  if (images.image_size.size() != 2) {
+    config.AddError("image_size", "must be two numbers, height and width");
+    images.image_size = {1, 1};
+  }
+  config.Choice("color_mode", {"rgb", "grayscale", "rgba"}, &images.color_mode);
+  config.Choice("interpolation", {"bilinear", "nearest", "bicubic"}, &images.interpolation);
+}
 
 void ReadConfig(ObjectReader& config, SyntheticDigitsSpec& digits) {
   config.Seed("seed", &digits.seed);
@@ -96,12 +129,18 @@ void ReadSource(const JsonPlace& place, const std::string& split, DataSourceSpec
       {"SyntheticClickLog", ClickLogSpec()},
       {"CSV", RecordSpec{.kind = RecordSpec::Kind::kCsv}},
       {"TFRecord", RecordSpec{.kind = RecordSpec::Kind::kTfRecord}},
-      {"TextLine", RecordSpec{.kind = RecordSpec::Kind::kTextLines}}};
+      {"TextLine", RecordSpec{.kind = RecordSpec::Kind::kTextLines}},
+      {"NumPy", NumpySpec()},
+      {"ImageDirectory", ImageDirectorySpec()}};
   // The classes of click logs are two for one type, and those of records three.
   size_t recorded = source.index();
   if (const auto* log = std::get_if<ClickLogSpec>(&source)) recorded += log->paths.empty() ? 1 : 0;
   if (const auto* records = std::get_if<RecordSpec>(&source)) {
     recorded += 1 + static_cast<size_t>(records->kind);
+  }
+  if (std::holds_alternative<NumpySpec>(source) ||
+      std::holds_alternative<ImageDirectorySpec>(source)) {
+    recorded += 3;
   }
   const auto fields = [](ObjectReader& config, DataSourceSpec& found) {
     std::visit([&](auto& one) { ReadConfig(config, one); }, found);
@@ -151,35 +190,16 @@ bool ReadRecordTransform(const JsonPlace& place, std::vector<std::string>& colum
   return true;
 }
 
-// Reads the transforms. `columns` are the columns of the training data; those of the test data must
-// be the same.
-void ReadPipeline(const JsonPlace& place, const DataSourceSpec& source,
-                  std::vector<TransformSpec>& pipeline) {
-  std::vector<std::string> columns = ColumnNames(source);
-  const bool of_records = std::holds_alternative<RecordSpec>(source);
-  const auto read_one = [&](const JsonPlace& item, TransformSpec& transform) {
-    return of_records ? ReadRecordTransform(item, columns, transform)
-                      : ReadTransform(item, columns, transform);
+// Reads the name of an order, or its class form.
+void ReadOrder(ObjectReader& reader, OrderSpec& order) {
+  const std::vector<ClassChoice<OrderSpec>> choices = {{"global", {.name = "global"}},
+                                                       {"blocks", {.name = "blocks"}}};
+  const auto fields = [](ObjectReader& config, OrderSpec& found) {
+    if (found.name != "blocks") return;
+    config.Int("block_size", {.min = 1, .max = kBlockMax}, &found.block_size);
+    config.Int("mixed_blocks", {.min = 1, .max = kMixedBlocksMax}, &found.mixed_blocks);
   };
-  if (place.record != nullptr) {
-    *place.record = ordered_json::array();
-    for (TransformSpec& transform : pipeline) {
-      ordered_json& record = place.record->emplace_back();
-      read_one({place.path, place.errors, nullptr, &record}, transform);
-    }
-    return;
-  }
-  const json& list = *place.value;
-  if (!list.is_array() || list.size() > kTransformsMax) {
-    return place.errors.Add(
-        place.path, absl::StrCat("is ", JsonExcerpt(list), "; it must be a list of at most ",
-                                 kTransformsMax, " transforms"));
-  }
-  for (size_t i = 0; i < list.size(); ++i) {
-    const JsonPlace item = {JoinKeys(place.path, absl::StrCat(i)), place.errors, &list[i]};
-    TransformSpec transform;
-    if (read_one(item, transform)) pipeline.push_back(transform);
-  }
+  ReadClass(*reader.Place("order"), "order", choices, order.name, fields, order);
 }
 
 // The names that keys of the job file have for the components of a data set: names of columns or,
@@ -187,17 +207,17 @@ void ReadPipeline(const JsonPlace& place, const DataSourceSpec& source,
 class ComponentNames {
  public:
   explicit ComponentNames(const DataSpec& data)
-      : columns_(FinalColumns(data)), idx_(std::get_if<IdxSpec>(&data.train)) {}
+      : columns_(FinalColumns(data)), arrays_(NumArrays(data.train)) {}
 
   std::optional<uint32_t> Read(const JsonPlace& place) const {
     const json& value = *place.value;
-    if (idx_ != nullptr) {
-      const bool fits = value.is_number_unsigned() && value.get<uint64_t>() < idx_->paths.size();
+    if (arrays_.has_value()) {
+      const bool fits = value.is_number_unsigned() && value.get<uint64_t>() < *arrays_;
       if (fits) return value.get<uint32_t>();
       place.errors.Add(place.path, absl::StrCat("is ", JsonExcerpt(value),
                                                 "; it must be the "
-                                                "number of a file of data.train, from 0 to ",
-                                                idx_->paths.size() - 1));
+                                                "number of an array of data.train, from 0 to ",
+                                                *arrays_ - 1));
       return std::nullopt;
     }
     const auto found = value.is_string()
@@ -211,13 +231,13 @@ class ComponentNames {
   }
 
   ordered_json Name(uint32_t component) const {
-    if (idx_ != nullptr) return component;
+    if (arrays_.has_value()) return component;
     return columns_.at(component);
   }
 
  private:
   const std::vector<std::string> columns_;
-  const IdxSpec* const idx_;
+  const std::optional<size_t> arrays_;  // the number of numbered arrays
 };
 
 ordered_json Recorded(const OutputComponents& components, const ComponentNames& names) {
@@ -258,6 +278,35 @@ void ReadComponents(const JsonPlace& place, const DataSpec& data, OutputComponen
 
 }  // namespace
 
+void ReadPipeline(const JsonPlace& place, const DataSourceSpec& source,
+                  std::vector<TransformSpec>& pipeline) {
+  std::vector<std::string> columns = ColumnNames(source);
+  const bool of_records = HasColumnFunctions(source);
+  const auto read_one = [&](const JsonPlace& item, TransformSpec& transform) {
+    return of_records ? ReadRecordTransform(item, columns, transform)
+                      : ReadTransform(item, columns, transform);
+  };
+  if (place.record != nullptr) {
+    *place.record = ordered_json::array();
+    for (TransformSpec& transform : pipeline) {
+      ordered_json& record = place.record->emplace_back();
+      read_one({place.path, place.errors, nullptr, &record}, transform);
+    }
+    return;
+  }
+  const json& list = *place.value;
+  if (!list.is_array() || list.size() > kTransformsMax) {
+    return place.errors.Add(
+        place.path, absl::StrCat("is ", JsonExcerpt(list), "; it must be a list of at most ",
+                                 kTransformsMax, " transforms"));
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JsonPlace item = {JoinKeys(place.path, absl::StrCat(i)), place.errors, &list[i]};
+    TransformSpec transform;
+    if (read_one(item, transform)) pipeline.push_back(transform);
+  }
+}
+
 void ReadData(ObjectReader& reader, DataSpec& data) {
   reader.Require("train");
   if (const auto train = reader.Place("train")) ReadSource(*train, "train", data.train);
@@ -267,6 +316,7 @@ void ReadData(ObjectReader& reader, DataSpec& data) {
   if (const auto pipeline = reader.Place("pipeline")) {
     ReadPipeline(*pipeline, data.train, data.pipeline);
   }
+  if (reader.Given("order", data.order != OrderSpec())) ReadOrder(reader, data.order);
   if (reader.Given("labels", !data.labels.empty())) {
     ReadComponents(*reader.Place("labels"), data, data.labels);
   }

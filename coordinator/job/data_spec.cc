@@ -1,7 +1,9 @@
 #include "coordinator/job/data_spec.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
@@ -93,11 +95,22 @@ std::optional<uint32_t> OutputComponents::Of(size_t output, const std::string& n
   return found == by_name.end() ? std::nullopt : std::optional<uint32_t>(found->second);
 }
 
+std::optional<size_t> NumArrays(const DataSourceSpec& source) {
+  if (const auto* const idx = std::get_if<IdxSpec>(&source)) return idx->paths.size();
+  const auto* const numpy = std::get_if<NumpySpec>(&source);
+  if (numpy == nullptr) return std::nullopt;
+  return numpy->keys.empty() ? numpy->paths.size() : numpy->keys.size();
+}
+
+bool HasColumnFunctions(const DataSourceSpec& source) {
+  return std::holds_alternative<RecordSpec>(source) ||
+         std::holds_alternative<ImageDirectorySpec>(source);
+}
+
 std::vector<std::string> ColumnNames(const DataSourceSpec& source) {
+  if (std::holds_alternative<ImageDirectorySpec>(source)) return {"image", "label"};
   std::vector<std::string> names = {"x", "y"};
-  if (const auto* const idx = std::get_if<IdxSpec>(&source)) {
-    for (size_t i = 2; i < idx->paths.size(); ++i) names.push_back(absl::StrCat(i));
-  }
+  for (size_t i = 2; i < NumArrays(source).value_or(0); ++i) names.push_back(absl::StrCat(i));
   if (const auto* const records = std::get_if<RecordSpec>(&source)) return FieldNames(*records);
   if (!std::holds_alternative<ClickLogSpec>(source)) return names;
   names = {"dense"};
@@ -115,12 +128,65 @@ std::vector<std::string> FinalColumns(const DataSpec& data) {
   return columns;
 }
 
+bool HasMaps(const DataSpec& data) {
+  return std::any_of(data.pipeline.begin(), data.pipeline.end(), [](const TransformSpec& one) {
+    return one.kind == TransformSpec::Kind::kMap;
+  });
+}
+
 bool HasNamedColumns(const DataSourceSpec& source) {
-  return std::holds_alternative<ClickLogSpec>(source) || std::holds_alternative<RecordSpec>(source);
+  return std::holds_alternative<ClickLogSpec>(source) || HasColumnFunctions(source);
+}
+
+namespace {
+
+// Returns the function that decodes the images of a directory.
+proto::Map DecodingOf(const ImageDirectorySpec& images) {
+  MapSpec decode;
+  decode.function = "DecodeImage";
+  decode.inputs = {"image"};
+  decode.height = images.image_size[0];
+  decode.width = images.image_size[1];
+  decode.channels = images.color_mode == "grayscale" ? 1 : images.color_mode == "rgb" ? 3 : 4;
+  decode.interpolation = images.interpolation;
+  return ToProto(decode);
+}
+
+// Returns whether the files of a source are compressed, as the job names them.
+bool IsCompressed(const DataSourceSpec& source) {
+  const auto* const records = std::get_if<RecordSpec>(&source);
+  if (records == nullptr || records->compression == "none") return false;
+  if (records->compression != "auto") return true;
+  return std::any_of(records->paths.begin(), records->paths.end(), [](const std::string& path) {
+    return absl::EndsWith(path, ".gz") || absl::EndsWith(path, ".gzip") ||
+           absl::EndsWith(path, ".zlib");
+  });
+}
+
+}  // namespace
+
+proto::Shuffle ShuffleOf(const DataSpec& data, uint64_t seed) {
+  proto::Shuffle shuffle;
+  shuffle.set_seed(seed);
+  shuffle.set_reshuffle_each_iteration(true);
+  const bool in_blocks =
+      data.order.name == "blocks" || (data.order.name.empty() && IsCompressed(data.train));
+  if (in_blocks) {
+    shuffle.set_order(proto::Shuffle::BLOCKS);
+    shuffle.set_block_size(data.order.block_size);
+    shuffle.set_mixed_blocks(data.order.mixed_blocks);
+  } else {
+    // The buffer can hold any number of examples, so all are shuffled, as in Keras's fit.
+    shuffle.set_buffer_size(std::numeric_limits<int64_t>::max());
+  }
+  return shuffle;
 }
 
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
   std::vector<proto::DatasetTransform> transforms;
+  if (const auto* const images = std::get_if<ImageDirectorySpec>(&data.train)) {
+    *transforms.emplace_back().mutable_map() = DecodingOf(*images);
+  }
   for (const TransformSpec& spec : data.pipeline) {
     proto::DatasetTransform& transform = transforms.emplace_back();
     switch (spec.kind) {

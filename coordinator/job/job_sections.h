@@ -24,6 +24,10 @@ void ReadCompile(ObjectReader& reader, const CompiledModel& model, CompileSpec& 
 void ReadOptimizer(const JsonPlace& place, int keras, OptimizerSpec& spec);
 void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec);
 void ReadData(ObjectReader& reader, DataSpec& data);
+// Reads the transforms of a data set's pipeline. `source` has the columns of the training data;
+// those of the test data must be the same.
+void ReadPipeline(const JsonPlace& place, const DataSourceSpec& source,
+                  std::vector<TransformSpec>& pipeline);
 // Reads the config of files of records, whose kind is set.
 void ReadRecords(ObjectReader& config, RecordSpec& spec);
 // Reads a function of the columns. Returns whether its class is known.

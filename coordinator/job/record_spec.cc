@@ -1,9 +1,6 @@
 #include "coordinator/job/record_spec.h"
 
-#include <algorithm>
 #include <utility>
-
-#include "common/tensor/dtype.h"
 
 namespace cohort {
 
@@ -83,69 +80,6 @@ proto::RecordFiles ToProto(const RecordSpec& spec) {
       break;
   }
   return files;
-}
-
-proto::Map ToProto(const MapSpec& spec) {
-  proto::Map map;
-  map.mutable_inputs()->Assign(spec.inputs.begin(), spec.inputs.end());
-  map.set_output(spec.output);
-  const std::string& name = spec.function;
-  if (name == "Hashing") {
-    proto::Hashing& hashing = *map.mutable_hashing();
-    hashing.set_bins(static_cast<uint64_t>(spec.num_bins));
-    // One number of salt stands for both of the key.
-    if (!spec.salt.empty()) {
-      hashing.add_key(spec.salt.front());
-      hashing.add_key(spec.salt.back());
-    }
-    hashing.set_has_mask(spec.mask.has_value());
-    hashing.set_mask(spec.mask.value_or(""));
-  } else if (name == "HashedCrossing") {
-    map.mutable_hashed_crossing()->set_bins(static_cast<uint64_t>(spec.num_bins));
-  } else if (name == "StringLookup" || name == "IntegerLookup") {
-    proto::Lookup& lookup = *map.mutable_lookup();
-    lookup.mutable_tokens()->Assign(spec.vocabulary.begin(), spec.vocabulary.end());
-    lookup.set_has_mask(spec.mask.has_value());
-    lookup.set_mask(spec.mask.value_or(""));
-    lookup.set_oov_indices(spec.num_oov_indices);
-  } else if (name == "Discretization") {
-    for (const double boundary : spec.boundaries) {
-      map.mutable_discretization()->add_boundaries(static_cast<float>(boundary));
-    }
-    map.mutable_discretization();
-  } else if (name == "Normalization") {
-    for (const double one : spec.mean) {
-      map.mutable_normalization()->add_mean(static_cast<float>(one));
-    }
-    for (const double one : spec.variance) {
-      map.mutable_normalization()->add_variance(static_cast<float>(one));
-    }
-  } else if (name == "Cast") {
-    map.set_cast(static_cast<uint32_t>(DTypeFromName(spec.dtype).value_or(DType::kFloat32)));
-  } else if (name == "Log1p") {
-    map.set_log1p(true);
-  } else if (name == "Rescaling") {
-    map.mutable_rescaling()->set_scale(spec.scale);
-    map.mutable_rescaling()->set_offset(spec.offset);
-  } else if (name == "CategoryEncoding") {
-    map.mutable_category_encoding()->set_tokens(spec.num_tokens);
-    map.mutable_category_encoding()->set_mode(spec.output_mode);
-  } else {
-    map.set_drop(true);
-  }
-  return map;
-}
-
-void ApplyToNames(const MapSpec& spec, std::vector<std::string>& columns) {
-  if (spec.function == "Drop") {
-    std::erase_if(columns, [&](const std::string& name) {
-      return std::count(spec.inputs.begin(), spec.inputs.end(), name) > 0;
-    });
-    return;
-  }
-  const bool replaces =
-      spec.output.empty() || std::count(columns.begin(), columns.end(), spec.output) > 0;
-  if (!replaces) columns.push_back(spec.output);
 }
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
 // Files of records as a job names them: CSV and tab-separated text, TFRecords of tf.train.Example,
-// and lines of text; and the functions of their columns, named like Keras's preprocessing layers.
+// and lines of text.
 
 #include <cstdint>
 #include <optional>
@@ -50,31 +50,5 @@ struct RecordSpec {
 // Returns the names of the columns that are read.
 std::vector<std::string> FieldNames(const RecordSpec& spec);
 proto::RecordFiles ToProto(const RecordSpec& spec);
-
-// A function of columns. Only the parameters of its class count.
-struct MapSpec {
-  std::string function;                  // the class, such as "StringLookup"
-  std::vector<std::string> inputs = {};  // columns
-  std::string output = {};               // the column of the result; "": that of the input
-  int64_t num_bins = 0;
-  std::vector<uint64_t> salt = {};
-  std::optional<std::string> mask = {};  // a text, or an integer as text
-  std::vector<std::string> vocabulary = {};
-  int64_t num_oov_indices = 1;
-  std::vector<double> boundaries = {};
-  std::vector<double> mean = {};
-  std::vector<double> variance = {};
-  std::string dtype = "float32";
-  double scale = 1;
-  double offset = 0;
-  int64_t num_tokens = 0;
-  std::string output_mode = "multi_hot";
-
-  friend bool operator==(const MapSpec&, const MapSpec&) = default;
-};
-
-proto::Map ToProto(const MapSpec& spec);
-// Changes the names of a data set's columns as the function does.
-void ApplyToNames(const MapSpec& spec, std::vector<std::string>& columns);
 
 }  // namespace cohort

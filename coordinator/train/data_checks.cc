@@ -27,14 +27,29 @@ std::string FileOf(const BatchOfFiles& data, size_t component) {
   return component < data.files.size() ? absl::StrCat(" (", data.files[component], ")") : "";
 }
 
+std::vector<std::string> PathsOf(const proto::DatasetSource& source) {
+  const auto list = [](const auto& paths) {
+    return std::vector<std::string>(paths.begin(), paths.end());
+  };
+  if (source.has_click_log()) return list(source.click_log().paths());
+  if (source.has_record_files()) return list(source.record_files().paths());
+  if (source.has_numpy()) return list(source.numpy().paths());
+  if (source.has_image_folder()) return {source.image_folder().directory()};
+  return list(source.idx().paths());
+}
+
 }  // namespace
 
 absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source) {
-  const auto& paths = source.has_click_log() ? source.click_log().paths() : source.idx().paths();
+  const std::vector<std::string> paths = PathsOf(source);
   const char* const verb = paths.empty() ? "its source is" : paths.size() == 1 ? " is" : " are";
   return absl::InvalidArgumentError(absl::StrCat(key,
                                                  " has no examples: ", absl::StrJoin(paths, ", "),
                                                  verb, " empty; name files that have some"));
+}
+
+std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source) {
+  return {source.idx().paths().begin(), source.idx().paths().end()};
 }
 
 absl::Status CheckTestComponents(size_t train, size_t test) {

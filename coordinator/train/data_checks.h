@@ -18,6 +18,9 @@ namespace cohort {
 // source's files.
 absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source);
 
+// Returns the IDX files of the source, one for each component of the data; none for other sources.
+std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source);
+
 // Checks that examples of data.train and of data.test have the same number of components, `train`
 // and `test`. Errors: INVALID_ARGUMENT.
 absl::Status CheckTestComponents(size_t train, size_t test);

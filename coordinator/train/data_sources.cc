@@ -38,6 +38,13 @@ proto::DatasetSource Idx(const std::vector<std::string>& paths) {
   return source;
 }
 
+proto::DatasetSource Numpy(const NumpySpec& spec) {
+  proto::DatasetSource source;
+  source.mutable_numpy()->mutable_paths()->Assign(spec.paths.begin(), spec.paths.end());
+  source.mutable_numpy()->mutable_keys()->Assign(spec.keys.begin(), spec.keys.end());
+  return source;
+}
+
 // Returns the error for an MNIST that is nowhere, in a job that takes no other data in its place.
 absl::Status WithRemedy(const absl::Status& not_found) {
   return absl::NotFoundError(absl::StrCat(
@@ -77,6 +84,18 @@ class SourceFinder {
       name = "records";
       proto::DatasetSource source;
       *source.mutable_record_files() = ToProto(*records);
+      return source;
+    }
+    if (const auto* numpy = std::get_if<NumpySpec>(&spec)) {
+      name = "numpy";
+      return Numpy(*numpy);
+    }
+    if (const auto* images = std::get_if<ImageDirectorySpec>(&spec)) {
+      name = "images";
+      proto::DatasetSource source;
+      source.mutable_image_folder()->set_directory(images->directory);
+      source.mutable_image_folder()->mutable_class_names()->Assign(images->class_names.begin(),
+                                                                   images->class_names.end());
       return source;
     }
     return FindMnistSplit(std::get<MnistSpec>(spec), name);

@@ -16,7 +16,7 @@ namespace cohort {
 
 struct DataSources {
   // The name of the training data in the summary of the job: "mnist", "synthetic_digits", "idx",
-  // "click_log" or "synthetic_click_log".
+  // "numpy", "images", "records", "click_log" or "synthetic_click_log".
   std::string name;
   proto::DatasetSource train;
   std::optional<proto::DatasetSource> test;

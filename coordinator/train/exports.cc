@@ -15,6 +15,7 @@
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/train/keras_compile.h"
 #include "coordinator/train/keras_config.h"
+#include "coordinator/train/preprocessing_file.h"
 #include "coordinator/train/weight_groups.h"
 
 namespace cohort {
@@ -203,6 +204,9 @@ absl::Status WriteExports(FileSystem& files, const JobSpec& job, const ExportedM
     // The files that an earlier process was writing when it was killed are removed.
     RemoveTemporaries(files, path);
     RETURN_IF_ERROR(Annotate(write(), key));
+    if (HasMaps(job.data)) {
+      RETURN_IF_ERROR(Annotate(WritePreprocessing(files, path, job), key));
+    }
     Log(LogLevel::kInfo, "model_exported", {{"key", key}, {"file", path}});
     return absl::OkStatus();
   };

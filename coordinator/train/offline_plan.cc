@@ -110,7 +110,7 @@ bool TypeIsKnown(const DataSourceSpec& source) {
 
 // Returns the number of components of an example of `source` behind the job's data pipeline.
 size_t NumComponents(const DataSpec& data, const DataSourceSpec& source) {
-  if (const auto* idx = std::get_if<IdxSpec>(&source)) return idx->paths.size();
+  if (const std::optional<size_t> arrays = NumArrays(source)) return *arrays;
   DataSpec with_source;
   with_source.train = source;
   with_source.pipeline = data.pipeline;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -15,10 +14,12 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/api/coordinator_parts.h"
 #include "coordinator/api/load_record.h"
+#include "coordinator/job/pipeline_file.h"
 #include "coordinator/metrics/metric_table.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/variable_pieces.h"
+#include "coordinator/train/adapt_pipeline.h"
 #include "coordinator/train/data_checks.h"
 #include "coordinator/train/exports.h"
 #include "coordinator/train/init_weights.h"
@@ -28,11 +29,6 @@
 namespace cohort {
 
 namespace {
-
-// Returns the IDX files of the source, one for each component of the data; none for other sources.
-std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source) {
-  return {source.idx().paths().begin(), source.idx().paths().end()};
-}
 
 std::vector<std::string> NamesOf(const std::vector<VariableSpec>& variables) {
   std::vector<std::string> names;
@@ -103,6 +99,8 @@ absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& ex
 }
 
 absl::Status Trainer::PrepareData() {
+  RETURN_IF_ERROR(CompletePipeline(world_.files, coordinator_, sources_.train, job_));
+  if (HasMaps(job_.data)) checkpoints_.SetPreprocessing(PipelineToJson(job_.data));
   const proto::DatasetSpec raw = AllExamples(sources_.train, job_.data);
   ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
@@ -140,14 +138,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
   *spec.mutable_source() = source;
   if (skip > 0) spec.add_transforms()->set_skip(skip);
   if (take >= 0) spec.add_transforms()->set_take(take);
-  if (shuffle) {
-    proto::Shuffle* const shuffling = spec.add_transforms()->mutable_shuffle();
-    // The shuffle buffer can hold any number of examples, so the whole data set is shuffled, as in
-    // Keras's fit.
-    shuffling->set_buffer_size(std::numeric_limits<int64_t>::max());
-    shuffling->set_seed(job_.seed);
-    shuffling->set_reshuffle_each_iteration(true);
-  }
+  if (shuffle) *spec.add_transforms()->mutable_shuffle() = ShuffleOf(job_.data, job_.seed);
   // The transforms of the data pipeline work on whole batches, so they follow the batch transform.
   spec.add_transforms()->mutable_batch()->set_size(batch_size);
   for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {

@@ -133,7 +133,7 @@ class Trainer {
   const World world_;
   Waiter& waiter_;
   ClusterCoordinator& coordinator_;
-  const JobSpec& job_;
+  JobSpec job_;  // its data pipeline is completed first
   const DataSources sources_;
   Data train_;
   std::optional<Data> validation_, test_;

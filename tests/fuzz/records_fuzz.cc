@@ -42,7 +42,8 @@ void FuzzOne(absl::string_view input) {
   if (!fingerprint.ok()) return;
   const auto stored = RestoreIndex(StoreIndex(*index, format, *fingerprint), format, *fingerprint);
   if (!stored.ok()) std::abort();  // an index that was made can be restored
-  const RecordFile records(std::move(file), "input", format, *std::move(index));
+  const RecordFile records(std::move(file), "input", format, *std::move(index),
+                           std::make_shared<SpanCache>(size_t{1} << 20));
   std::vector<uint64_t> numbers;
   for (uint64_t i = 0; i < records.records() && i < 100; ++i) numbers.push_back(i);
   RecordBatch batch;

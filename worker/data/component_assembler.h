@@ -37,6 +37,9 @@ class ComponentAssembler {
   // Returns true if rows are given as they are in the source.
   bool KeepsRows() const;
 
+  // Returns the rows of the source that stay in their file; null if they are in memory.
+  const RowFile* rows() const { return source_.rows.get(); }
+
   const std::string& name() const { return source_.name; }
   DType dtype() const { return dtype_; }
   const Shape& element_shape() const { return element_shape_; }

@@ -9,10 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
+#include "worker/data/columns/make_column_function.h"
 
 namespace cohort {
 
 namespace {
+
+// The examples that are in memory at a time while statistics are gathered.
+constexpr int64_t kGatheredMax = 1024;
 
 // Returns the value of the last prefetch transform, at most kPrefetchMax; 0 if there is none.
 // Errors: INVALID_ARGUMENT for a value below -1.
@@ -37,13 +41,13 @@ absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
 // their number. Errors: INVALID_ARGUMENT naming a missing component.
 absl::Status CheckComponents(const proto::DatasetSpec& spec, size_t components) {
   for (const proto::DatasetTransform& transform : spec.transforms()) {
-    uint32_t component = 0;
+    std::optional<uint32_t> component;
     if (transform.has_rescale()) component = transform.rescale().component();
     if (transform.has_one_hot()) component = transform.one_hot().component();
     if (transform.has_class_labels()) component = transform.class_labels().component();
     if (transform.kind_case() == proto::DatasetTransform::kFlatten) component = transform.flatten();
-    if (component >= components) {
-      return absl::InvalidArgumentError(absl::StrCat("a transform names component ", component,
+    if (component.has_value() && *component >= components) {
+      return absl::InvalidArgumentError(absl::StrCat("a transform names component ", *component,
                                                      " but the source has ", components));
     }
   }
@@ -118,19 +122,11 @@ Tensor TensorOf(const DataColumn& column, int64_t rows) {
 absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::DatasetSpec& spec,
                                                               SourceCache& sources) {
   ASSIGN_OR_RETURN(Source source, sources.Open(spec.source()));
-  Functions functions;
+  const bool has_columns = source.examples != nullptr;
   std::vector<ColumnSpec> columns;
-  if (source.records != nullptr) columns = source.records->columns();
-  for (const proto::DatasetTransform& transform : spec.transforms()) {
-    if (!transform.has_map()) continue;
-    if (source.records == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(FunctionName(transform.map()),
-                                                     " is for files of records; the source has "
-                                                     "arrays"));
-    }
-    ASSIGN_OR_RETURN(functions.emplace_back(), ColumnFunction::Make(transform.map(), columns));
-  }
-  if (source.records != nullptr) {
+  if (has_columns) columns = source.examples->columns();
+  ASSIGN_OR_RETURN(ColumnWork work, MakeColumnWork(spec, has_columns, columns));
+  if (has_columns && !work.gatherer) {
     ASSIGN_OR_RETURN(source.components, ComponentsOf(columns, source.files[0].path()));
   }
   RETURN_IF_ERROR(CheckComponents(spec, source.components.size()));
@@ -143,17 +139,39 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::Datas
     components.push_back(std::move(assembler));
   }
   std::shared_ptr<Dataset> dataset(
-      new Dataset(std::move(plan), std::move(components), std::move(functions), source));
+      new Dataset(std::move(plan), std::move(components), std::move(work), source));
   ASSIGN_OR_RETURN(dataset->prefetch_, PrefetchOf(spec));
   return dataset;
 }
 
-Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, Functions functions,
+absl::StatusOr<Dataset::ColumnWork> Dataset::MakeColumnWork(const proto::DatasetSpec& spec,
+                                                            bool has_columns,
+                                                            std::vector<ColumnSpec>& columns) {
+  ColumnWork work;
+  for (const proto::DatasetTransform& transform : spec.transforms()) {
+    if (!transform.has_map() && !transform.has_adapt()) continue;
+    if (!has_columns) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(transform.has_adapt() ? "Adapt" : FunctionName(transform.map()),
+                       " is for named columns, as files of records have; the source has arrays"));
+    }
+    if (work.gatherer) return absl::InvalidArgumentError("Adapt must be the last transform");
+    if (transform.has_adapt()) {
+      ASSIGN_OR_RETURN(work.gatherer, ColumnGatherer::Make(transform.adapt(), columns));
+    } else {
+      ASSIGN_OR_RETURN(work.functions.emplace_back(), MakeColumnFunction(transform.map(), columns));
+    }
+  }
+  return work;
+}
+
+Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, ColumnWork work,
                  const Source& source)
     : plan_(std::move(plan)),
       components_(std::move(components)),
-      records_(source.records),
-      functions_(std::move(functions)),
+      examples_(source.examples),
+      functions_(std::move(work.functions)),
+      gatherer_(std::move(work.gatherer)),
       content_(source.content),
       files_(source.files) {
   DescribeElement();
@@ -206,45 +224,73 @@ std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_
       component >= components_.size()) {
     return absl::StrCat("row ", row, " of the batch");
   }
-  if (records_ != nullptr) return records_->NameOf((*indices)[static_cast<size_t>(row)]);
+  if (examples_ != nullptr) return examples_->NameOf((*indices)[static_cast<size_t>(row)]);
   return absl::StrCat("example ", (*indices)[static_cast<size_t>(row)],
                       components_[component].FilePhrase());
 }
 
-absl::StatusOr<Element> Dataset::AssembleRecords(absl::Span<const int64_t> indices) const {
-  ASSIGN_OR_RETURN(ColumnBatch batch, records_->Read(indices));
+absl::StatusOr<ColumnBatch> Dataset::ReadColumns(absl::Span<const int64_t> indices) const {
+  ASSIGN_OR_RETURN(ColumnBatch batch, examples_->Read(indices));
   for (const auto& function : functions_) {
     int64_t row = 0;
     const absl::Status applied = function->Apply(batch, &row);
     if (!applied.ok()) {
-      return Annotate(applied, records_->NameOf(indices[static_cast<size_t>(row)]));
+      return Annotate(applied, examples_->NameOf(indices[static_cast<size_t>(row)]));
     }
   }
-  std::vector<int64_t> rows(indices.size());
-  std::iota(rows.begin(), rows.end(), 0);
+  return batch;
+}
+
+absl::StatusOr<std::vector<ColumnStatistics>> Dataset::Gather(int64_t begin, int64_t end) const {
+  if (!gatherer_) return absl::InvalidArgumentError("the data set has no Adapt to gather for");
+  if (begin < 0 || end < begin || end > plan_.source_elements()) {
+    return absl::OutOfRangeError(absl::StrCat("examples ", begin, " to ", end, " are not among ",
+                                              plan_.source_elements(), FilesPhrase()));
+  }
+  std::vector<ColumnStatistics> statistics = gatherer_->Begin();
+  for (int64_t at = begin; at < end; at += kGatheredMax) {
+    std::vector<int64_t> numbers(static_cast<size_t>(std::min(kGatheredMax, end - at)));
+    std::iota(numbers.begin(), numbers.end(), at);
+    ASSIGN_OR_RETURN(const ColumnBatch batch, ReadColumns(numbers));
+    gatherer_->Add(batch, statistics);
+  }
+  return statistics;
+}
+
+absl::StatusOr<Element> Dataset::AssembleColumns(absl::Span<const int64_t> indices) const {
+  ASSIGN_OR_RETURN(const ColumnBatch batch, ReadColumns(indices));
   Element element;
   for (size_t i = 0; i < components_.size(); ++i) {
-    auto whole = std::make_shared<const Tensor>(TensorOf(batch.columns[i], batch.rows));
-    if (plan_.batched() && components_[i].KeepsRows()) {
-      element.push_back(*whole);
-      continue;
-    }
-    const ComponentAssembler component = components_[i].Over(std::move(whole), indices);
-    ASSIGN_OR_RETURN(Tensor tensor,
-                     plan_.batched() ? component.Batch(rows) : component.Single(rows[0]));
-    element.push_back(std::move(tensor));
+    ASSIGN_OR_RETURN(element.emplace_back(),
+                     AssembleRead(i, TensorOf(batch.columns[i], batch.rows), indices));
   }
   return element;
 }
 
+absl::StatusOr<Tensor> Dataset::AssembleRead(size_t component, Tensor read,
+                                             absl::Span<const int64_t> indices) const {
+  const ComponentAssembler& assembler = components_[component];
+  if (plan_.batched() && assembler.KeepsRows()) return read;
+  std::vector<int64_t> rows(indices.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const ComponentAssembler over =
+      assembler.Over(std::make_shared<const Tensor>(std::move(read)), indices);
+  return plan_.batched() ? over.Batch(rows) : over.Single(rows[0]);
+}
+
 absl::StatusOr<Element> Dataset::Assemble(absl::Span<const int64_t> indices) const {
-  if (records_ != nullptr) return AssembleRecords(indices);
+  if (examples_ != nullptr) return AssembleColumns(indices);
   Element element;
   element.reserve(components_.size());
-  for (const ComponentAssembler& component : components_) {
-    ASSIGN_OR_RETURN(Tensor tensor,
+  for (size_t i = 0; i < components_.size(); ++i) {
+    const ComponentAssembler& component = components_[i];
+    if (component.rows() != nullptr) {
+      ASSIGN_OR_RETURN(Tensor read, component.rows()->Read(indices));
+      ASSIGN_OR_RETURN(element.emplace_back(), AssembleRead(i, std::move(read), indices));
+      continue;
+    }
+    ASSIGN_OR_RETURN(element.emplace_back(),
                      plan_.batched() ? component.Batch(indices) : component.Single(indices[0]));
-    element.push_back(std::move(tensor));
   }
   return element;
 }

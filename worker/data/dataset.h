@@ -17,7 +17,8 @@
 #include "common/tensor/tensor.h"
 #include "proto/plan.pb.h"
 #include "proto/worker.pb.h"
-#include "worker/data/column_function.h"
+#include "worker/data/columns/column_function.h"
+#include "worker/data/columns/column_gatherer.h"
 #include "worker/data/component_assembler.h"
 #include "worker/data/index_plan.h"
 #include "worker/data/source.h"
@@ -57,6 +58,11 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   // RESOURCE_EXHAUSTED for an element that is too large.
   absl::StatusOr<Element> ElementAt(const proto::IteratorPosition& position) const;
 
+  // Returns the statistics, in the order of Adapt's, of the source's examples from `begin` to
+  // before `end`. Errors: INVALID_ARGUMENT if the pipeline does not end with Adapt; OUT_OF_RANGE;
+  // those of reading an example.
+  absl::StatusOr<std::vector<ColumnStatistics>> Gather(int64_t begin, int64_t end) const;
+
   // Returns " of " and the full paths of the source's files, for error messages; empty if the
   // source has no files.
   std::string FilesPhrase() const;
@@ -75,7 +81,16 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   // The functions of a pipeline over record files, in order.
   using Functions = std::vector<std::unique_ptr<const ColumnFunction>>;
 
-  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, Functions functions,
+  // What a pipeline does to the columns of examples.
+  struct ColumnWork {
+    Functions functions;
+    std::optional<ColumnGatherer> gatherer;
+  };
+  // Makes the functions of the pipeline, and changes `columns` to the types that they leave.
+  static absl::StatusOr<ColumnWork> MakeColumnWork(const proto::DatasetSpec& spec, bool has_columns,
+                                                   std::vector<ColumnSpec>& columns);
+
+  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, ColumnWork work,
           const Source& source);
   void DescribeElement();
   // Returns the numbers of the examples in the source of which the element at `position` consists.
@@ -83,7 +98,12 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   // and the number of their examples.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position) const;
   absl::StatusOr<Element> Assemble(absl::Span<const int64_t> indices) const;
-  absl::StatusOr<Element> AssembleRecords(absl::Span<const int64_t> indices) const;
+  // Reads examples and applies the functions to their columns.
+  absl::StatusOr<ColumnBatch> ReadColumns(absl::Span<const int64_t> indices) const;
+  // Returns a component of the element from its rows, which were read.
+  absl::StatusOr<Tensor> AssembleRead(size_t component, Tensor read,
+                                      absl::Span<const int64_t> indices) const;
+  absl::StatusOr<Element> AssembleColumns(absl::Span<const int64_t> indices) const;
   OrderCursor TakeCursor() const;
   void ReturnCursor(OrderCursor cursor) const;
 
@@ -94,8 +114,9 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   const IndexPlan plan_;
   const std::vector<ComponentAssembler> components_;
-  const std::shared_ptr<const RecordExamples> records_;  // null for a source of arrays
+  const std::shared_ptr<const Examples> examples_;  // null for a source of arrays
   const Functions functions_;
+  const std::optional<ColumnGatherer> gatherer_;  // set: the pipeline ends with Adapt
   const uint32_t content_;
   const std::vector<proto::DataFile> files_;
   proto::ElementSpec element_spec_;

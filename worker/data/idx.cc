@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -75,6 +76,9 @@ struct Header {
   DType dtype = DType::kUndefined;  // type of the values in the tensor
   size_t word = 0;                  // size of one value in the file, in bytes
   Shape shape;
+
+  // Returns the offset of the first value in a plain file.
+  uint64_t size() const { return 4 + 4 * static_cast<uint64_t>(shape.rank()); }
 };
 
 absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
@@ -140,6 +144,34 @@ absl::StatusOr<Tensor> ReadIdx(FileSystem& files, const std::string& path) {
   if (header.word == 4) ReverseWords<uint32_t>(values, bytes);
   if (header.word == 8) ReverseWords<uint64_t>(values, bytes);
   return tensor;
+}
+
+absl::StatusOr<std::shared_ptr<const RowFile>> OpenLargeIdx(FileSystem& files,
+                                                            const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.Open(path));
+  // gzip's magic number; an IDX file begins with two zeros.
+  std::array<char, 2> magic{};
+  if (file->size() <= kArrayInMemoryMax) return nullptr;
+  RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(magic)));
+  if (magic[0] == '\x1f' && magic[1] == '\x8b') return nullptr;
+  ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> stream, OpenByteStream(files, path));
+  ASSIGN_OR_RETURN(const Header header, ReadHeader(*stream, path));
+  StoredArray array;
+  array.type.bytes = static_cast<int>(header.word);
+  array.type.big_endian = true;
+  const bool is_float = header.dtype == DType::kFloat32 || header.dtype == DType::kFloat64;
+  array.type.kind = is_float                        ? StoredType::Kind::kFloat
+                    : header.dtype == DType::kUint8 ? StoredType::Kind::kUnsigned
+                                                    : StoredType::Kind::kSigned;
+  array.shape = header.shape;
+  array.begin = header.size();
+  const absl::StatusOr<uint64_t> bytes = StoredBytes(array.shape.dims(), array.type.bytes);
+  if (!bytes.ok() || array.begin + *bytes != file->size()) {
+    return BadHeader(path, absl::StrCat("its header says ", DTypeName(header.dtype),
+                                        header.shape.ToString(), ", which is not the ",
+                                        file->size() - array.begin, " bytes that follow it"));
+  }
+  return RowFile::Make(std::move(file), path, std::move(array));
 }
 
 }  // namespace cohort

@@ -1,66 +1,12 @@
 #include "worker/data/index_plan.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 
 namespace cohort {
-
-ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options) {
-  COHORT_CHECK(
-      options.elements >= 0 && options.elements <= kShuffleElementsMax && options.buffer_size >= 1,
-      "the plan checked the shuffle");
-  const auto n = static_cast<uint32_t>(options.elements);
-  const auto filled =
-      static_cast<uint32_t>(std::min<int64_t>(options.elements, options.buffer_size));
-  // Each pass has its own random stream, so its order depends on the seed and the pass number only.
-  const RandomStream random = RandomStream(options.seed, "shuffle").Child(options.iteration);
-  ElementOrder buffer(filled);
-  for (uint32_t i = 0; i < filled; ++i) buffer[i] = i;
-  ElementOrder order(n);
-  uint32_t next = filled;
-  // The number of buffer slots that still hold an input index.
-  uint32_t live = filled;
-  for (uint32_t i = 0; i < n; ++i) {
-    uint32_t& slot = buffer[random.Below(i, live)];
-    order[i] = slot;
-    // When the input is used up, the index in the last full slot moves to the slot that was
-    // emptied, so that slots [0, live) stay full.
-    slot = next < n ? next++ : buffer[--live];
-  }
-  return order;
-}
-
-ShuffleOrders::ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements)
-    : shuffle_(shuffle), elements_(elements) {}
-
-std::shared_ptr<const ElementOrder> ShuffleOrders::Get(uint64_t iteration) {
-  // Without reshuffling, all passes have the order of pass 0.
-  const uint64_t key = shuffle_.reshuffle_each_iteration() ? iteration : 0;
-  {
-    MutexLock lock(mutex_);
-    const auto found = orders_.find(key);
-    if (found != orders_.end()) return found->second;
-  }
-  // The order is computed outside the lock. Two readers may then compute the same order, which
-  // costs only time.
-  auto order = std::make_shared<const ElementOrder>(
-      MakeShuffleOrder({elements_, shuffle_.buffer_size(), shuffle_.seed(), key}));
-  MutexLock lock(mutex_);
-  orders_[key] = order;
-  while (orders_.size() > kOrdersMax) {
-    // Drops the order whose pass number is farthest from `key`.
-    auto first = orders_.begin();
-    auto last = std::prev(orders_.end());
-    orders_.erase(key - first->first >= last->first - key ? first : last);
-  }
-  return order;
-}
 
 namespace {
 
@@ -93,15 +39,10 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeRepeat(int64_t times, int64_t in
 
 absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeShuffle(const proto::Shuffle& shuffle,
                                                         int64_t input) {
-  if (shuffle.buffer_size() < 1) {
-    return Bad("shuffle.buffer_size", shuffle.buffer_size(), "it must be at least 1");
+  if (input == kEndless) {
+    return absl::InvalidArgumentError("transform shuffle reads endless data: put it before repeat");
   }
-  // A shuffle order is an array in memory, so endless data cannot be shuffled.
-  if (input == kEndless || input > kShuffleElementsMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "transform shuffle reads ", input == kEndless ? "endless" : "too much",
-        " data: put it before repeat, with at most ", kShuffleElementsMax, " elements"));
-  }
+  RETURN_IF_ERROR(CheckShuffle(shuffle, input));
   return Stage{Kind::kShuffle, input, input, 0, 0, std::make_shared<ShuffleOrders>(shuffle, input)};
 }
 
@@ -193,7 +134,8 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
     // Transforms of values (rescale, one_hot, class_labels, flatten) and prefetch do not move
     // indices.
     if (transform.has_rescale() || transform.has_one_hot() || transform.has_class_labels() ||
-        transform.has_map() || transform.kind_case() == proto::DatasetTransform::kFlatten ||
+        transform.has_map() || transform.has_adapt() ||
+        transform.kind_case() == proto::DatasetTransform::kFlatten ||
         transform.kind_case() == proto::DatasetTransform::kPrefetch) {
       continue;
     }
@@ -244,9 +186,9 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
       OrderCursor::Entry& entry = cursor.entries[index];
       // Sequential reads stay in one pass, so they look up its shuffle order only once.
       if (entry.iteration != place.iteration || entry.order == nullptr) {
-        entry = {place.iteration, stage.orders->Get(place.iteration)};
+        entry = {place.iteration, stage.orders->Get(place.iteration), {}};
       }
-      return {place.iteration, (*entry.order)[static_cast<size_t>(place.index)]};
+      return {place.iteration, entry.order->At(place.index, entry.at)};
     }
     case Kind::kBatch:
       return {place.iteration, place.index * stage.parameter};

@@ -14,58 +14,15 @@
 // is a batch.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/mutex.h"
 #include "proto/plan.pb.h"
 #include "proto/worker.pb.h"
+#include "worker/data/shuffle_order.h"
 
 namespace cohort {
-
-// The order in which tf.data's shuffle emits n elements through a buffer: entry i is the input
-// index of output i. The buffer is filled first; then each output is taken from a random slot,
-// which the next input refills; at the end the buffer is drained. A buffer of n or more elements
-// gives a full random permutation (Fisher and Yates). The order is computed once per pass and read
-// at any place, so moving to another position costs nothing.
-using ElementOrder = std::vector<uint32_t>;
-
-// The largest number of elements that can be shuffled; the order of so many takes 1 GiB.
-inline constexpr int64_t kShuffleElementsMax = int64_t{1} << 28;
-
-struct ShuffleOrderOptions {
-  int64_t elements = 0;
-  int64_t buffer_size = 1;
-  uint64_t seed = 0;
-  uint64_t iteration = 0;
-};
-// Computes the order of one pass (`iteration`) of a shuffle. Equal options give equal orders on
-// every machine.
-ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options);
-
-// The shuffle orders of one shuffle transform. Keeps the orders of the passes that were asked for
-// last. Thread-safe.
-class ShuffleOrders {
- public:
-  // Makes a cache for a shuffle of `elements` elements. IndexPlan has checked `shuffle`.
-  ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements);
-
-  // Returns the shuffle order of pass `iteration`. The order is shared, because readers may use it
-  // after the cache has dropped it.
-  std::shared_ptr<const ElementOrder> Get(uint64_t iteration);
-
- private:
-  // The number of orders to keep: one for the pass that an iterator reads, one for the next pass,
-  // which prefetch reads.
-  static constexpr size_t kOrdersMax = 2;
-
-  const proto::Shuffle shuffle_;
-  const int64_t elements_;
-  Mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<const ElementOrder>> orders_ ABSL_GUARDED_BY(mutex_);
-};
 
 // Stands for an endless number of elements or of repetitions.
 inline constexpr int64_t kEndless = -1;
@@ -82,7 +39,8 @@ inline constexpr int64_t kEndlessScaleMax = 1 << 20;
 struct OrderCursor {
   struct Entry {
     uint64_t iteration = 0;
-    std::shared_ptr<const ElementOrder> order;
+    std::shared_ptr<const PassOrder> order;
+    PassOrder::Cursor at;
   };
   std::vector<Entry> entries;
 };

@@ -63,6 +63,17 @@ ColumnValues ValuesOf(const proto::DataValues& given, proto::ColumnType type) {
   return values;
 }
 
+absl::StatusOr<proto::DataFile> DescribeOpen(const ReadableFile& file, const std::string& path) {
+  ASSIGN_OR_RETURN(const proto::FileFingerprint fingerprint, FingerprintOf(file));
+  proto::DataFile described;
+  described.set_path(path);
+  described.set_bytes(fingerprint.bytes());
+  // The whole file is not read for its checksum.
+  described.set_crc32c(
+      Crc32c(absl::StrCat(fingerprint.head_crc32c(), ":", fingerprint.tail_crc32c())));
+  return described;
+}
+
 CsvType CsvTypeOf(proto::ColumnType type) {
   switch (type) {
     case proto::COLUMN_INT32:
@@ -81,7 +92,7 @@ CsvType CsvTypeOf(proto::ColumnType type) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const RecordExamples>> RecordExamples::Open(
-    const proto::RecordFiles& spec, FileSystem& files) {
+    const proto::RecordFiles& spec, FileSystem& files, std::shared_ptr<SpanCache> cache) {
   std::shared_ptr<RecordExamples> examples(new RecordExamples);
   examples->header_records_ = spec.header_records();
   if (spec.paths().empty()) return absl::InvalidArgumentError("the source names no file");
@@ -93,25 +104,25 @@ absl::StatusOr<std::shared_ptr<const RecordExamples>> RecordExamples::Open(
     examples->columns_ = {{spec.raw().name(), proto::COLUMN_STRING, Shape()}};
   }
   for (const std::string& path : spec.paths()) {
-    RETURN_IF_ERROR(examples->OpenFile(spec, path, files));
+    RETURN_IF_ERROR(examples->OpenFile(spec, path, files, cache));
   }
   return examples;
 }
 
+absl::StatusOr<proto::DataFile> RecordExamples::Describe(FileSystem& files,
+                                                         const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  return DescribeOpen(*file, path);
+}
+
 absl::Status RecordExamples::OpenFile(const proto::RecordFiles& spec, const std::string& path,
-                                      FileSystem& files) {
+                                      FileSystem& files, const std::shared_ptr<SpanCache>& cache) {
   ASSIGN_OR_RETURN(const RecordFormat format, FormatOf(spec.format()));
   ASSIGN_OR_RETURN(const FileCompression compression, CompressionFromName(spec.compression()));
   ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.Open(path));
-  ASSIGN_OR_RETURN(const proto::FileFingerprint fingerprint, FingerprintOf(*file));
+  ASSIGN_OR_RETURN(described_.emplace_back(), DescribeOpen(*file, path));
   IndexStore indexes(files, spec.index_directory());
   ASSIGN_OR_RETURN(FileIndex index, indexes.Get(*file, path, format, compression));
-  proto::DataFile& described = described_.emplace_back();
-  described.set_path(path);
-  described.set_bytes(fingerprint.bytes());
-  // The whole file is not read for its checksum.
-  described.set_crc32c(
-      Crc32c(absl::StrCat(fingerprint.head_crc32c(), ":", fingerprint.tail_crc32c())));
   const auto records = static_cast<int64_t>(index.records.records);
   if (records < header_records_) {
     return absl::DataLossError(
@@ -120,7 +131,7 @@ absl::Status RecordExamples::OpenFile(const proto::RecordFiles& spec, const std:
   begins_.push_back(size_);
   size_ += records - header_records_;
   files_.push_back(
-      std::make_unique<const RecordFile>(std::move(file), path, format, std::move(index)));
+      std::make_unique<const RecordFile>(std::move(file), path, format, std::move(index), cache));
   return absl::OkStatus();
 }
 

@@ -15,36 +15,38 @@
 #include "common/records/csv/csv_parser.h"
 #include "common/records/examples/example_parser.h"
 #include "common/records/record_file.h"
+#include "common/records/unpacked/span_cache.h"
 #include "proto/data.pb.h"
 #include "proto/plan.pb.h"
-#include "worker/data/column.h"
+#include "worker/data/columns/column.h"
+#include "worker/data/examples.h"
 
 namespace cohort {
 
 // Immutable; thread-safe.
-class RecordExamples {
+class RecordExamples final : public Examples {
  public:
   // Opens the files, whose paths are full ones, and finds their records, which is slow for a file
   // without an index. Errors: INVALID_ARGUMENT naming a field of `spec` that cannot be; NOT_FOUND,
   // DATA_LOSS and others naming the file.
-  static absl::StatusOr<std::shared_ptr<const RecordExamples>> Open(const proto::RecordFiles& spec,
-                                                                    FileSystem& files);
+  // `cache` keeps what is unpacked of compressed files.
+  static absl::StatusOr<std::shared_ptr<const RecordExamples>> Open(
+      const proto::RecordFiles& spec, FileSystem& files, std::shared_ptr<SpanCache> cache);
 
-  int64_t size() const { return size_; }
-  const std::vector<ColumnSpec>& columns() const { return columns_; }
-  // The files, in order, with a checksum of their beginnings and ends.
-  const std::vector<proto::DataFile>& files() const { return described_; }
+  // Returns a file's path, length and checksum. Errors: those of the file.
+  static absl::StatusOr<proto::DataFile> Describe(FileSystem& files, const std::string& path);
 
-  // Reads the examples with these numbers, in this order. Errors: those of RecordFile::Read;
-  // INVALID_ARGUMENT or DATA_LOSS naming the file, the record and what is wrong with it.
-  absl::StatusOr<ColumnBatch> Read(absl::Span<const int64_t> numbers) const;
-
-  // Returns a name for an example, for messages: "record 17 of /data/a.csv".
-  std::string NameOf(int64_t number) const;
+  int64_t size() const override { return size_; }
+  const std::vector<ColumnSpec>& columns() const override { return columns_; }
+  // Returns the files with a checksum of their beginnings and ends.
+  const std::vector<proto::DataFile>& files() const override { return described_; }
+  absl::StatusOr<ColumnBatch> Read(absl::Span<const int64_t> numbers) const override;
+  std::string NameOf(int64_t number) const override;
 
  private:
   RecordExamples() = default;
-  absl::Status OpenFile(const proto::RecordFiles& spec, const std::string& path, FileSystem& files);
+  absl::Status OpenFile(const proto::RecordFiles& spec, const std::string& path, FileSystem& files,
+                        const std::shared_ptr<SpanCache>& cache);
   absl::Status PlanCsv(const proto::CsvContent& csv);
   absl::Status PlanExample(const proto::ExampleContent& example);
   absl::Status Parse(absl::Span<const absl::string_view> records, absl::Span<const int64_t> numbers,

@@ -11,7 +11,11 @@
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "worker/data/click_log.h"
+#include "worker/data/glob.h"
 #include "worker/data/idx.h"
+#include "worker/data/image_folder.h"
+#include "worker/data/numpy_array.h"
+#include "worker/data/record_examples.h"
 #include "worker/data/synthetic_digits.h"
 
 namespace cohort {
@@ -21,9 +25,11 @@ namespace {
 constexpr int kComponentsMax = 64;
 constexpr size_t kFingerprintChunkBytes = 1 << 20;
 
-// Returns a proto with the path, the length and the checksum of the file at `path`.
+// Returns a proto with the path, the length and the checksum of the file at `path`. A file that is
+// not read into memory has the checksum of its beginning and its end.
 absl::StatusOr<proto::DataFile> DescribeFile(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  if (file->size() > kArrayInMemoryMax) return RecordExamples::Describe(files, path);
   std::string chunk(kFingerprintChunkBytes, '\0');
   // The checksum is computed in chunks, so that the file is never in memory as a whole.
   uint32_t crc = 0;
@@ -81,6 +87,22 @@ absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int componen
   return tensor;
 }
 
+int64_t RowsOf(const SourceComponent& component) {
+  return component.rows != nullptr ? component.rows->rows() : component.array->shape().dim(0);
+}
+
+// Returns the component of an array whose rows stay in their file.
+SourceComponent ComponentOf(std::shared_ptr<const RowFile> rows, const std::string& path) {
+  std::vector<int64_t> dims = {0};
+  const Shape row = rows->row_shape();
+  dims.insert(dims.end(), row.dims().begin(), row.dims().end());
+  SourceComponent component;
+  component.array = std::make_shared<const Tensor>(rows->dtype(), Shape(dims));
+  component.rows = std::move(rows);
+  component.from = path;
+  return component;
+}
+
 // Joins components into a source. `names` are the components' names for error messages. Errors:
 // INVALID_ARGUMENT if the components have different numbers of examples or are too many.
 absl::StatusOr<Source> Assemble(std::vector<SourceComponent> components,
@@ -91,9 +113,9 @@ absl::StatusOr<Source> Assemble(std::vector<SourceComponent> components,
     return absl::InvalidArgumentError(absl::StrCat("the source has ", source.components.size(),
                                                    " components, not 1 to ", kComponentsMax));
   }
-  source.elements = source.components[0].array->shape().dim(0);
+  source.elements = RowsOf(source.components[0]);
   for (size_t i = 1; i < source.components.size(); ++i) {
-    const int64_t count = source.components[i].array->shape().dim(0);
+    const int64_t count = RowsOf(source.components[i]);
     if (count == source.elements) continue;
     return absl::InvalidArgumentError(absl::StrCat(names[0], " has ", source.elements,
                                                    " elements but ", names[i], " has ", count,
@@ -136,6 +158,10 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
       return OpenClickLog(source.click_log());
     case proto::DatasetSource::kRecordFiles:
       return OpenRecords(source.record_files());
+    case proto::DatasetSource::kNumpy:
+      return OpenNumpy(source.numpy());
+    case proto::DatasetSource::kImageFolder:
+      return OpenImages(source.image_folder());
     default:
       return absl::InvalidArgumentError("the data set has no source");
   }
@@ -149,8 +175,7 @@ absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::vector<proto::DataFile> files;
   for (const std::string& path : idx.paths()) {
     ASSIGN_OR_RETURN(proto::DataFile file, DescribeFile(files_, FullPath(path)));
-    ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(file));
-    components.push_back({std::move(array), 0, "", file.path()});
+    ASSIGN_OR_RETURN(components.emplace_back(), OpenIdxFile(file));
     names.push_back(file.path());
     absl::StrAppend(&content, ":", Fingerprint(file));
     files.push_back(std::move(file));
@@ -212,9 +237,13 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
 
 absl::StatusOr<Source> SourceCache::OpenRecords(const proto::RecordFiles& record_files) {
   proto::RecordFiles own = record_files;  // with full paths
-  for (std::string& path : *own.mutable_paths()) path = FullPath(path);
+  own.clear_paths();
+  for (const std::string& path : record_files.paths()) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandGlob(files_, FullPath(path)));
+    for (const std::string& file : files) own.add_paths(file);
+  }
   if (!own.index_directory().empty()) own.set_index_directory(FullPath(own.index_directory()));
-  ASSIGN_OR_RETURN(std::shared_ptr<const RecordExamples> opened, RecordExamples::Open(own, files_));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Examples> opened, OpenExamples(own));
   // The content is that of the files and the way in which they are read, wherever they are.
   own.clear_paths();
   own.clear_index_directory();
@@ -226,16 +255,99 @@ absl::StatusOr<Source> SourceCache::OpenRecords(const proto::RecordFiles& record
   source.elements = opened->size();
   source.content = Crc32c(content);
   source.files = opened->files();
-  source.records = std::move(opened);
+  source.examples = std::move(opened);
   return source;
 }
 
-absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const proto::DataFile& file) {
+absl::StatusOr<std::shared_ptr<const Examples>> SourceCache::OpenExamples(
+    const proto::RecordFiles& spec) {
+  const std::string key = spec.SerializeAsString();
+  std::shared_ptr<const Examples> shared;
+  {
+    MutexLock lock(mutex_);
+    const auto found = examples_.find(key);
+    if (found != examples_.end()) shared = found->second.lock();
+  }
+  if (shared != nullptr) {
+    bool is_same = true;
+    for (const proto::DataFile& file : shared->files()) {
+      ASSIGN_OR_RETURN(const proto::DataFile now, RecordExamples::Describe(files_, file.path()));
+      is_same = is_same && Fingerprint(now) == Fingerprint(file);
+    }
+    if (is_same) return shared;
+  }
+  ASSIGN_OR_RETURN(shared, RecordExamples::Open(spec, files_, unpacked_));
+  MutexLock lock(mutex_);
+  std::erase_if(examples_, [](const auto& entry) { return entry.second.expired(); });
+  examples_[key] = shared;
+  return shared;
+}
+
+absl::StatusOr<SourceComponent> SourceCache::OpenIdxFile(const proto::DataFile& file) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const RowFile> rows, OpenLargeIdx(files_, file.path()));
+  if (rows != nullptr) return ComponentOf(std::move(rows), file.path());
   const std::string key = absl::StrCat("idx:", Fingerprint(file), ":", file.path());
-  std::shared_ptr<const Tensor> array = Find(key);
-  if (array != nullptr) return array;
+  SourceComponent component;
+  component.from = file.path();
+  component.array = Find(key);
+  if (component.array != nullptr) return component;
   ASSIGN_OR_RETURN(Tensor read, ReadIdx(files_, file.path()));
-  return Keep(key, std::move(read));
+  component.array = Keep(key, std::move(read));
+  return component;
+}
+
+absl::StatusOr<Source> SourceCache::OpenNumpy(const proto::NumpyFiles& numpy) {
+  if (!numpy.keys().empty() && numpy.paths_size() != 1) {
+    return absl::InvalidArgumentError("keys name the arrays of one .npz file");
+  }
+  std::string content = absl::StrCat("numpy:", absl::StrJoin(numpy.keys(), ":"));
+  std::vector<SourceComponent> components;
+  std::vector<std::string> names;
+  std::vector<proto::DataFile> files;
+  for (const std::string& path : numpy.paths()) {
+    ASSIGN_OR_RETURN(proto::DataFile file, DescribeFile(files_, FullPath(path)));
+    absl::StrAppend(&content, ":", Fingerprint(file));
+    for (const std::string& key : numpy.keys()) {
+      ASSIGN_OR_RETURN(components.emplace_back(), OpenNumpyFile(file, key));
+      names.push_back(absl::StrCat(file.path(), ": ", key));
+    }
+    if (numpy.keys().empty()) {
+      ASSIGN_OR_RETURN(components.emplace_back(), OpenNumpyFile(file, ""));
+      names.push_back(file.path());
+    }
+    files.push_back(std::move(file));
+  }
+  ASSIGN_OR_RETURN(Source source, Assemble(std::move(components), names));
+  source.content = Crc32c(content);
+  source.files = std::move(files);
+  return source;
+}
+
+absl::StatusOr<SourceComponent> SourceCache::OpenNumpyFile(const proto::DataFile& file,
+                                                           const std::string& key) {
+  SourceComponent component;
+  component.from = file.path();
+  const std::string kept = absl::StrCat("numpy:", Fingerprint(file), ":", file.path(), ":", key);
+  component.array = Find(kept);
+  if (component.array != nullptr) return component;
+  ASSIGN_OR_RETURN(NumpyArray array, OpenNumpyArray(files_, file.path(), key));
+  if (array.rows != nullptr) return ComponentOf(std::move(array.rows), file.path());
+  component.array = Keep(kept, *std::move(array.values));
+  return component;
+}
+
+absl::StatusOr<Source> SourceCache::OpenImages(const proto::ImageFolder& folder) {
+  const std::string directory = FullPath(folder.directory());
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const ImageFolderExamples> opened,
+      ImageFolderExamples::Open(files_, directory,
+                                {folder.class_names().begin(), folder.class_names().end()}));
+  Source source;
+  source.elements = opened->size();
+  source.content = opened->files()[0].crc32c();
+  source.files = opened->files();
+  source.examples = std::move(opened);
+  return source;
 }
 
 std::string SourceCache::FullPath(const std::string& path) const {

@@ -1,5 +1,5 @@
-// The handlers of the calls RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and
-// ListDevices.
+// The handlers of the calls RegisterProgram, CreateDataset, GatherStatistics, CreateIterator,
+// ReleaseResources and ListDevices.
 
 #include <algorithm>
 #include <string>
@@ -18,6 +18,9 @@
 namespace cohort {
 
 namespace {
+
+// The largest answer of GatherStatistics, below what a header may have.
+constexpr size_t kStatisticsBytesMax = size_t{128} << 20;
 
 // Gives an error of making a data set or an iterator the class INPUT, because it is a fault of the
 // job's data. RESOURCE_EXHAUSTED gets the class APPLICATION.
@@ -42,6 +45,9 @@ std::string TypesOf(const proto::ElementSpec& element) {
 std::string FilesOf(const proto::DatasetSource& source) {
   if (source.has_idx()) return absl::StrJoin(source.idx().paths(), ", ");
   if (source.has_click_log()) return absl::StrJoin(source.click_log().paths(), ", ");
+  if (source.has_record_files()) return absl::StrJoin(source.record_files().paths(), ", ");
+  if (source.has_numpy()) return absl::StrJoin(source.numpy().paths(), ", ");
+  if (source.has_image_folder()) return source.image_folder().directory();
   return "";
 }
 
@@ -146,6 +152,35 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   const absl::Status same =
       CheckExpected(request, response.header, parts_->task_service->task_ref());
   if (!same.ok()) return InputError(same);
+  return response;
+}
+
+absl::StatusOr<Envelope<proto::GatherStatisticsResponse>> WorkerService::GatherStatistics(
+    const proto::GatherStatisticsRequest& request) {
+  proto::CreateDatasetRequest own;
+  own.set_epoch(request.epoch());
+  own.set_dataset_id(request.dataset_id());
+  *own.mutable_spec() = request.spec();
+  const auto gather = [&]() -> absl::StatusOr<std::vector<ColumnStatistics>> {
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, resources_.CreateDataset(own));
+    return dataset->Gather(request.begin(), request.end());
+  };
+  const absl::StatusOr<std::vector<ColumnStatistics>> statistics = gather();
+  if (!statistics.ok()) {
+    const proto::TaskRef worker = WithoutIncarnation(parts_->task_service->task_ref());
+    return InputError(Annotate(
+        statistics.status(), absl::StrCat(TaskName(worker), " cannot read the data to adapt to")));
+  }
+  Envelope<proto::GatherStatisticsResponse> response;
+  for (const ColumnStatistics& one : *statistics) {
+    *response.header.add_statistics() = one.ToProto();
+  }
+  if (response.header.ByteSizeLong() > kStatisticsBytesMax) {
+    return InputError(absl::ResourceExhaustedError(
+        absl::StrCat("the distinct values of ", request.end() - request.begin(), " examples take ",
+                     response.header.ByteSizeLong(), " bytes, above ", kStatisticsBytesMax,
+                     "; give the vocabulary in the job file, or take Hashing, which needs none")));
+  }
   return response;
 }
 

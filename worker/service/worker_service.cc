@@ -111,6 +111,7 @@ Service WorkerService::service() {
       proto::RunClosureRequest::descriptor()->file()->FindServiceByName("WorkerService");
   BindSlow(service, "RegisterProgram", &WorkerService::RegisterProgram);
   BindSlow(service, "CreateDataset", &WorkerService::CreateDataset);
+  BindSlow(service, "GatherStatistics", &WorkerService::GatherStatistics);
   BindSlow(service, "CreateIterator", &WorkerService::CreateIterator);
   BindSlow(service, "ReleaseResources", &WorkerService::ReleaseResources);
   BindSlow(service, "ListDevices", &WorkerService::ListDevices);

@@ -90,6 +90,8 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   Answer<proto::RegisterProgramResponse> RegisterProgram(
       const proto::RegisterProgramRequest& request);
   Answer<proto::CreateDatasetResponse> CreateDataset(const proto::CreateDatasetRequest& request);
+  Answer<proto::GatherStatisticsResponse> GatherStatistics(
+      const proto::GatherStatisticsRequest& request);
   Answer<proto::CreateIteratorResponse> CreateIterator(const proto::CreateIteratorRequest& request);
   Answer<proto::ReleaseResourcesResponse> ReleaseResources(
       const proto::ReleaseResourcesRequest& request);

@@ -1,6 +1,7 @@
 #include "common/records/unpacked/unpacked_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,11 +61,16 @@ class IndexMaker {
 class UnpackedFile final : public ReadableFile {
  public:
   UnpackedFile(std::unique_ptr<ReadableFile> packed, std::string path, FileCompression compression,
-               UnpackedIndex index)
+               UnpackedIndex index, std::shared_ptr<SpanCache> cache)
       : packed_(std::move(packed)),
         path_(std::move(path)),
         compression_(compression),
-        index_(std::move(index)) {}
+        index_(std::move(index)),
+        cache_(std::move(cache)),
+        number_(cache_ == nullptr ? 0 : cache_->AddFile()) {}
+  ~UnpackedFile() override {
+    if (cache_ != nullptr) cache_->RemoveFile(number_);
+  }
 
   uint64_t size() const override { return index_.size; }
 
@@ -73,11 +79,20 @@ class UnpackedFile final : public ReadableFile {
       return absl::OutOfRangeError(absl::StrCat(path_, ": unpacks to ", size(), " bytes, and ",
                                                 out.size(), " at ", offset, " are asked for"));
     }
-    if (out.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Cursor cursor, CursorFor(offset));
-    RETURN_IF_ERROR(Skip(cursor, offset));
-    RETURN_IF_ERROR(Advance(cursor, out));
-    PutBack(std::move(cursor));
+    while (!out.empty()) {
+      const size_t span = PointBefore(offset);
+      const uint64_t end = EndOf(span);
+      const bool is_kept =
+          cache_ != nullptr && end - index_.points[span].unpacked <= SpanCache::kSpanBytesMax;
+      if (!is_kept) return ReadUnkept(offset, out);
+      const auto piece = out.subspan(0, std::min<uint64_t>(end - offset, out.size()));
+      ASSIGN_OR_RETURN(const SpanCache::Span unpacked,
+                       cache_->Get(number_, span, [&] { return Unpack(span); }));
+      std::memcpy(piece.data(), unpacked->data() + (offset - index_.points[span].unpacked),
+                  piece.size());
+      offset += piece.size();
+      out.remove_prefix(piece.size());
+    }
     return absl::OkStatus();
   }
 
@@ -88,6 +103,23 @@ class UnpackedFile final : public ReadableFile {
     size_t point = 0;
     uint32_t checksum = 0;
   };
+
+  // Reads without the cache, as do spans that are too large for it.
+  absl::Status ReadUnkept(uint64_t offset, absl::Span<char> out) const {
+    ASSIGN_OR_RETURN(Cursor cursor, CursorFor(offset));
+    RETURN_IF_ERROR(Skip(cursor, offset));
+    RETURN_IF_ERROR(Advance(cursor, out));
+    PutBack(std::move(cursor));
+    return absl::OkStatus();
+  }
+
+  // Unpacks the data between two points.
+  absl::StatusOr<std::vector<char>> Unpack(size_t span) const {
+    const uint64_t begin = index_.points[span].unpacked;
+    std::vector<char> unpacked(EndOf(span) - begin);
+    RETURN_IF_ERROR(ReadUnkept(begin, absl::MakeSpan(unpacked)));
+    return unpacked;
+  }
 
   // Returns the number of the last point at or before the offset.
   size_t PointBefore(uint64_t offset) const {
@@ -175,6 +207,8 @@ class UnpackedFile final : public ReadableFile {
   const std::string path_;
   const FileCompression compression_;
   const UnpackedIndex index_;
+  const std::shared_ptr<SpanCache> cache_;  // null: nothing is kept
+  const uint64_t number_;                   // number of this file in the cache
   mutable Mutex mutex_;
   mutable std::vector<Cursor> idle_ ABSL_GUARDED_BY(mutex_);
 };
@@ -201,9 +235,10 @@ absl::StatusOr<UnpackedIndex> IndexUnpacked(
 }
 
 std::unique_ptr<ReadableFile> OpenUnpacked(std::unique_ptr<ReadableFile> packed, std::string path,
-                                           FileCompression compression, UnpackedIndex index) {
+                                           FileCompression compression, UnpackedIndex index,
+                                           std::shared_ptr<SpanCache> cache) {
   return std::make_unique<UnpackedFile>(std::move(packed), std::move(path), compression,
-                                        std::move(index));
+                                        std::move(index), std::move(cache));
 }
 
 }  // namespace cohort

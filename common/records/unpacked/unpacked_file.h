@@ -15,6 +15,7 @@
 #include "common/base/file_system.h"
 #include "common/records/unpacked/compression.h"
 #include "common/records/unpacked/inflater.h"
+#include "common/records/unpacked/span_cache.h"
 
 namespace cohort {
 
@@ -40,8 +41,10 @@ absl::StatusOr<UnpackedIndex> IndexUnpacked(
 
 // Opens the unpacked data of `packed` for reading. The result's Read() is thread-safe; its errors
 // are OUT_OF_RANGE, those of Inflater::Read, and DATA_LOSS if the data are not those for which the
-// index was made. `path` is for messages.
+// index was made. `path` is for messages. `cache` keeps what was unpacked; it is shared with other
+// files, and null if nothing is kept.
 std::unique_ptr<ReadableFile> OpenUnpacked(std::unique_ptr<ReadableFile> packed, std::string path,
-                                           FileCompression compression, UnpackedIndex index);
+                                           FileCompression compression, UnpackedIndex index,
+                                           std::shared_ptr<SpanCache> cache);
 
 }  // namespace cohort

@@ -41,17 +41,18 @@ std::vector<int64_t> Ints(const Vocabulary& vocabulary, const std::vector<int64_
 TEST(TokenCounts, AreRankedAsInKeras) {
   TokenCounts counts;
   for (const char* token : {"b", "a", "c", "b", "a", "b", "", "d", "C"}) counts.Add(token);
-  EXPECT_THAT(counts.Tokens({}, {}), ElementsAre("b", "a", "d", "c", "C", ""));
-  EXPECT_THAT(counts.Tokens({}, 3), ElementsAre("b", "a", "d"));
-  EXPECT_THAT(counts.Tokens("", 9), ElementsAre("b", "a", "d", "c", "C"));
+  EXPECT_THAT(counts.Tokens({}), ElementsAre("b", "a", "d", "c", "C", ""));
+  EXPECT_THAT(counts.Tokens({.count_max = 3}), ElementsAre("b", "a", "d"));
+  EXPECT_THAT(counts.Tokens({.mask = "", .count_max = 9}), ElementsAre("b", "a", "d", "c", "C"));
   TokenCounts ties;
   for (const char* token : {"\xc3\xa9", "z", "Z", "~", "\xe4\xb8\xad", "[UNK]"}) ties.Add(token);
-  EXPECT_THAT(ties.Tokens({}, {}), ElementsAre("\xe4\xb8\xad", "\xc3\xa9", "~", "z", "Z"));
-  TokenCounts all;
-  all.Join(ties);
-  all.Join(counts);
-  all.Add("Z", 5);
-  EXPECT_THAT(all.Tokens({}, 2), ElementsAre("Z", "b"));
+  EXPECT_THAT(ties.Tokens({}), ElementsAre("\xe4\xb8\xad", "\xc3\xa9", "~", "z", "Z"));
+  counts.Add("Z", 5);
+  EXPECT_THAT(counts.Tokens({.count_max = 2}), ElementsAre("Z", "b"));
+  // Integers of equal counts are ranked by their numbers, and -1 stands for unknown ones.
+  TokenCounts integers;
+  for (const char* token : {"10", "10", "10", "5", "5", "7", "0", "-1", "12"}) integers.Add(token);
+  EXPECT_THAT(integers.Tokens({.integers = true}), ElementsAre("10", "5", "12", "7", "0"));
 }
 
 TEST(Vocabulary, IndicesAreThoseOfStringLookup) {

@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<RecordFile>> Open(
     FileCompression compression = FileCompression::kAuto) {
   auto file = std::make_unique<MemoryFile>(bytes);
   ASSIGN_OR_RETURN(FileIndex index, IndexFile(*file, "some/file", format, compression));
-  return std::make_unique<RecordFile>(std::move(file), "some/file", format, std::move(index));
+  return std::make_unique<RecordFile>(std::move(file), "some/file", format, std::move(index),
+                                      std::make_shared<SpanCache>(size_t{1} << 20));
 }
 
 absl::StatusOr<Strings> ReadAll(const std::string& bytes, const RecordFormat& format,

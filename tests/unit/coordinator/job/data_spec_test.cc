@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/tensor/dtype.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/job/pipeline_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -143,6 +144,124 @@ TEST(RecordSpec, FunctionsChangeTheColumnsThatLaterOnesAndLabelsName) {
   EXPECT_EQ(again->data, job->data);
 }
 
+TEST(RecordSpec, FunctionsWithoutWhatTheDataSayAreIncomplete) {
+  const auto job = JobOverCsv(R"([
+      {"class_name": "StringLookup", "config": {"column": "job", "max_tokens": 9}},
+      {"class_name": "Normalization", "config": {"column": "age", "axis": null}},
+      {"class_name": "Discretization", "config": {"column": "pay", "output": "bin", "num_bins": 3}},
+      {"class_name": "TextVectorization", "config": {"column": "job", "output": "words",
+          "standardize": null, "split": "character", "ngrams": 2, "output_mode": "int",
+          "output_sequence_length": 4, "vocabulary": ["a", {"base64": "/w=="}]}},
+      {"class_name": "StringLookup", "config": {"column": "job", "output": "own",
+                                                "vocabulary": "/tokens.txt"}}])");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const std::vector<TransformSpec>& pipeline = job->data.pipeline;
+  ASSERT_EQ(pipeline.size(), 5u);
+  EXPECT_TRUE(NeedsAdapting(pipeline[0].map));
+  EXPECT_EQ(StatisticFor(pipeline[0].map).kind(), proto::Statistic::TOKENS);
+  EXPECT_TRUE(NeedsAdapting(pipeline[1].map));
+  EXPECT_EQ(StatisticFor(pipeline[1].map).groups(), 1);
+  EXPECT_EQ(StatisticFor(pipeline[2].map).kind(), proto::Statistic::VALUES);
+  EXPECT_FALSE(NeedsAdapting(pipeline[3].map));
+  EXPECT_THAT(*pipeline[3].map.vocabulary, ElementsAre("a", "\xff"));
+  EXPECT_EQ(ToProto(pipeline[3].map).text_vectorization().standardize(), "none");
+  EXPECT_FALSE(NeedsAdapting(pipeline[4].map)) << "the file has the vocabulary";
+  const auto again = ParseJob(JobToJson(*job), "again.json", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->data, job->data);
+  // A complete pipeline is written and read alone.
+  DataSpec complete = job->data;
+  ColumnStatistics statistics(1);
+  statistics.AddToMoments(0, 1.0 / 3);
+  for (const double value : {0.1, 0.2, 0.7}) statistics.AddValue(value);
+  for (const char* token : {"x", "\xc3\xa9", "\xe9"}) statistics.AddToken(token);
+  for (size_t i = 0; i < 3; ++i) ASSERT_TRUE(Adapt(complete.pipeline[i].map, statistics).ok());
+  const auto read = ParsePipeline(PipelineToJson(complete), "state.json", job->data);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, complete.pipeline);
+  EXPECT_THAT(ParsePipeline(R"({"pipeline": [{"class_name": "Log1p", "config": {"column": "x"}}]})",
+                            "state.json", job->data)
+                  .status()
+                  .message(),
+              HasSubstr("state.json: pipeline.0.config.column: 'x' is not a known column"));
+}
+
+// Reads a job whose training data are `train`; the pipeline and more follow.
+absl::StatusOr<JobSpec> JobOver(const std::string& train, const std::string& more = "") {
+  return ParseJob(absl::StrCat(R"({"model": {"class_name": "Sequential", "config":
+      {"layers": [{"class_name": "Dense", "config": {"units": 1, "input_shape": [1]}}]}},
+      "compile": {"optimizer": "sgd", "loss": "mse"}, "data": {"train": )",
+                               train, more, "}, \"fit\": {}}"),
+                  "job.json", {});
+}
+
+TEST(NumpySpec, ArraysAreComponentsByNumber) {
+  const auto job =
+      JobOver(R"({"class_name": "NumPy", "config": {"paths": ["a.npz"], "keys": ["u", "v", "w"]}})",
+              R"(, "labels": 2, "pipeline": [{"class_name": "Rescaling", "config": {"scale": 2,
+           "component": "y"}}])");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(FinalColumns(job->data), ElementsAre("x", "y", "2"));
+  EXPECT_EQ(job->data.labels.all, 2u);
+  const auto again = ParseJob(JobToJson(*job), "again.json", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->data, job->data);
+  EXPECT_THAT(
+      JobOver(R"({"class_name": "NumPy", "config": {"paths": ["a.npz"]}})").status().message(),
+      HasSubstr("data.train.config.keys: is missing; name the arrays of a.npz"));
+  EXPECT_THAT(
+      JobOver(R"({"class_name": "NumPy", "config": {"paths": ["a.npz", "b"], "keys": ["u"]}})")
+          .status()
+          .message(),
+      HasSubstr("keys: name the arrays of one .npz file"));
+}
+
+TEST(ImageDirectorySpec, ImagesAreDecodedBeforeThePipeline) {
+  const auto job = JobOver(
+      R"({"class_name": "ImageDirectory", "config": {"directory": "/i", "image_size": [8, 9],
+          "color_mode": "grayscale", "class_names": ["b", "a"]}})",
+      R"(, "pipeline": [{"class_name": "Rescaling",
+                        "config": {"column": "image", "scale": 0.5}}])");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(FinalColumns(job->data), ElementsAre("image", "label"));
+  const std::vector<proto::DatasetTransform> transforms = PipelineTransforms(job->data);
+  ASSERT_EQ(transforms.size(), 2u);
+  EXPECT_EQ(transforms[0].map().decode_image().width(), 9);
+  EXPECT_EQ(transforms[0].map().decode_image().channels(), 1);
+  const auto again = ParseJob(JobToJson(*job), "again.json", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->data, job->data);
+  EXPECT_THAT(JobOver(R"({"class_name": "ImageDirectory",
+                          "config": {"directory": "/i", "image_size": [8, 9, 3]}})")
+                  .status()
+                  .message(),
+              HasSubstr("image_size: must be two numbers"));
+}
+
+TEST(OrderSpec, IsGlobalOrOfBlocks) {
+  const auto shuffle = [](const std::string& order, const std::string& file = "a.csv") {
+    auto job = JobOverCsv("[]", order);
+    EXPECT_TRUE(job.ok()) << job.status();
+    const auto again = ParseJob(JobToJson(*job), "again.json", {});
+    EXPECT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->data, job->data);
+    std::get<RecordSpec>(job->data.train).paths = {"b.csv", file};
+    return ShuffleOf(job->data, 5);
+  };
+  EXPECT_EQ(shuffle("").order(), proto::Shuffle::BUFFER);
+  EXPECT_EQ(shuffle("", "a.csv.gz").order(), proto::Shuffle::BLOCKS);
+  EXPECT_EQ(shuffle("", "a.csv.gz").mixed_blocks(), 64);
+  EXPECT_EQ(shuffle(R"(, "order": "global")", "a.csv.gz").order(), proto::Shuffle::BUFFER);
+  const proto::Shuffle blocks = shuffle(
+      R"(, "order": {"class_name": "blocks", "config": {"block_size": 9, "mixed_blocks": 3}})");
+  EXPECT_EQ(blocks.order(), proto::Shuffle::BLOCKS);
+  EXPECT_EQ(blocks.block_size(), 9);
+  EXPECT_EQ(blocks.mixed_blocks(), 3);
+  EXPECT_EQ(blocks.seed(), 5u);
+  EXPECT_THAT(JobOverCsv("[]", R"(, "order": "block")").status().message(),
+              HasSubstr("the nearest is 'blocks'"));
+}
+
 TEST(RecordSpec, MistakesNameTheKeyAndTheNearestColumn) {
   const auto error = [](const std::string& pipeline) {
     return std::string(JobOverCsv(pipeline).status().message());
@@ -158,6 +277,23 @@ TEST(RecordSpec, MistakesNameTheKeyAndTheNearestColumn) {
   EXPECT_THAT(error(R"([{"class_name": "IntegerLookup",
                          "config": {"column": "age", "vocabulary": ["a"]}}])"),
               HasSubstr("its tokens must be integers"));
+  EXPECT_THAT(error(R"([{"class_name": "Discretization", "config": {"column": "pay"}}])"),
+              HasSubstr("bin_boundaries: is missing; give the boundaries, or num_bins"));
+  EXPECT_THAT(error(R"([{"class_name": "Discretization", "config":
+                         {"column": "pay", "bin_boundaries": [1, 2], "num_bins": 4}}])"),
+              HasSubstr("num_bins: is 4, and bin_boundaries make 3 bins"));
+  EXPECT_THAT(error(R"([{"class_name": "Normalization", "config": {"column": "pay", "mean": 1}}])"),
+              HasSubstr("variance: is missing; give both mean and variance, or neither"));
+  EXPECT_THAT(error(R"([{"class_name": "Normalization", "config": {"column": "pay", "axis": 0}}])"),
+              HasSubstr("axis: is 0; mean and variance adapt to the last axis"));
+  EXPECT_THAT(error(R"([{"class_name": "StringLookup", "config":
+                         {"column": "job", "vocabulary": 3}}])"),
+              HasSubstr("vocabulary: is 3; it must be a list of tokens, the path"));
+  EXPECT_THAT(error(R"([{"class_name": "Pad", "config": {"column": "job", "length": 0}}])"),
+              HasSubstr("length"));
+  EXPECT_THAT(error(R"([{"class_name": "DecodeImage", "config":
+                         {"column": "job", "height": 2, "width": 2, "channels": 2}}])"),
+              HasSubstr("channels: is 2; it must be 1, 3 or 4"));
   EXPECT_THAT(error(R"([{"class_name": "Drop", "config": {"columns": ["pay"]}},
                         {"class_name": "Log1p", "config": {"column": "pay"}}])"),
               HasSubstr("data.pipeline.1.config.column: 'pay' is not a known column"));

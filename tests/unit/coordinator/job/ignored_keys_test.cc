@@ -38,7 +38,7 @@ const std::vector<FileWords>& Files() {
       {"job/schedule_section.cc", {"schedule"}},
       {"job/optimizer_section.cc", {"of an optimizer", "LossScaleOptimizer"}},
       {"job/data_section.cc", {"transform"}},
-      {"job/record_section.cc", {"function of columns"}},
+      {"job/map_section.cc", {"function of columns"}},
       {"job/compile_section.cc", {"of `compile`"}},
       {"network/inbound_node.cc", {"`__keras_tensor__`"}},
       {"network/model_config.cc", {"model"}},

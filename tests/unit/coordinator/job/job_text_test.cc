@@ -32,7 +32,8 @@ TEST(JobText, OfEarlierJobFilesStaysTheSame) {
   for (const char* name : {"every_layer", "sequential"}) {
     ExpectText(absl::StrCat("tests/golden/job_settings/", name, ".job.json"), name);
   }
-  for (const char* name : {"mnist_cnn", "mnist_mlp", "mnist_mlp_sparse_adam", "wide_and_deep"}) {
+  for (const char* name :
+       {"mnist_cnn", "mnist_mlp", "mnist_mlp_sparse_adam", "wide_and_deep", "adult_wide_deep"}) {
     ExpectText(absl::StrCat("deploy/jobs/", name, ".json"), name);
   }
 }

@@ -174,7 +174,7 @@ TEST(SeveralOutputsSection, LabelsAndWeightsAreThoseOfTheOutputs) {
     return ErrorOf({{"loss", {{"b", "mse"}}}}, data);
   };
   EXPECT_THAT(error("labels", {{"b", 4}}),
-              HasSubstr("data.labels.b: is 4; it must be the number of a file"));
+              HasSubstr("data.labels.b: is 4; it must be the number of an array"));
   EXPECT_THAT(error("labels", {{"c", 1}}),
               AllOf(HasSubstr("data.labels: names the output 'c'"), HasSubstr("'a', 'b'"),
                     HasSubstr("gives the output 'b' no labels")));

@@ -201,6 +201,43 @@ TEST_F(DatasetTest, WithoutReshuffleEpochsAreAlike) {
   EXPECT_TRUE(std::equal(all.begin(), all.begin() + 50, all.begin() + 50));
 }
 
+// Orders by name hold each element once a pass, and take no memory however many there are.
+TEST_F(DatasetTest, OrdersByNameArePermutations) {
+  const auto number = [](const Dataset& set, int64_t element) {
+    return *(*set.ElementAt(At(0, element)))[0].data<int64_t>();
+  };
+  for (const char* order : {"order:GLOBAL", "order:BLOCKS block_size:7 mixed_blocks:3"}) {
+    auto set =
+        Make(absl::StrCat("source{range{begin:0 end:100}} transforms{shuffle{seed:3 "
+                          "reshuffle_each_iteration:true ",
+                          order, "}} transforms{repeat:2}"));
+    std::vector<int64_t> all = Flat(Elements(*set));
+    ASSERT_EQ(all.size(), 200u);
+    EXPECT_FALSE(std::equal(all.begin(), all.begin() + 100, all.begin() + 100));
+    for (auto pass : {all.begin(), all.begin() + 100}) {
+      std::sort(pass, pass + 100);
+      for (int i = 0; i < 100; ++i) ASSERT_EQ(pass[i], i) << order;
+    }
+    // 2^40 elements, of which any is found at once.
+    auto large = Make(absl::StrCat(
+        "source{range{begin:0 end:1099511627776}} transforms{shuffle{seed:3 ", order, "}}"));
+    EXPECT_NE(number(*large, 7), number(*large, 8));
+  }
+  // So does a buffer of all elements, from 2^20 on.
+  auto large = Make(
+      "source{range{begin:0 end:1099511627776}} transforms{shuffle{seed:3 "
+      "buffer_size:1099511627776}}");
+  EXPECT_NE(number(*large, 7), number(*large, 8));
+  const auto error = [&](const std::string& shuffle) {
+    const std::string range = "source{range{begin:0 end:1099511627776}}";
+    return std::string(Refusal(range + "transforms{shuffle{" + shuffle + "}}").message());
+  };
+  EXPECT_THAT(error("buffer_size:9"), HasSubstr("through a buffer of 9"));
+  EXPECT_THAT(error("order:BLOCKS mixed_blocks:3"),
+              HasSubstr("shuffle.block_size has the value 0"));
+  EXPECT_THAT(error("order:BLOCKS block_size:3"), HasSubstr("shuffle.mixed_blocks"));
+}
+
 // Every place of a full shuffle gets every element equally often: chi-square over 20 x 20 cells.
 TEST_F(DatasetTest, FullShuffleIsUniform) {
   constexpr int kN = 20;

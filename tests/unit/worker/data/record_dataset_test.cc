@@ -184,6 +184,45 @@ TEST_F(RecordDatasetTest, ExamplesOfTfRecordFilesAreReadInAnyOrder) {
   }
 }
 
+// Statistics of parts of the data, after the functions that stand before Adapt.
+TEST_F(RecordDatasetTest, StatisticsOfColumnsAreGathered) {
+  std::string bytes;
+  for (int i = 0; i < 3000; ++i) absl::StrAppend(&bytes, i, ",", i % 7 < 3 ? "a" : "b", ",0.5\n");
+  Put("/a.csv", bytes);
+  proto::DatasetSpec spec = Adults({"/a.csv"});
+  AddMap(spec, {"age"}, "").mutable_rescaling()->set_scale(2);
+  proto::Adapt& adapt = *spec.add_transforms()->mutable_adapt();
+  const auto add = [&](const std::string& column, proto::Statistic::Kind kind) {
+    adapt.add_statistics()->set_column(column);
+    adapt.mutable_statistics()->rbegin()->set_kind(kind);
+  };
+  add("age", proto::Statistic::MOMENTS);
+  add("job", proto::Statistic::TOKENS);
+  add("age", proto::Statistic::VALUES);
+  const auto dataset = Dataset::Build(spec, cache);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->element_spec().components_size(), 0);
+  EXPECT_EQ((*dataset)->plan().source_elements(), 3000);
+  const auto gathered = (*dataset)->Gather(7, 2807);
+  ASSERT_TRUE(gathered.ok()) << gathered.status();
+  EXPECT_EQ((*gathered)[0].moments()[0].count, 2800);
+  EXPECT_NEAR((*gathered)[0].moments()[0].mean, 2 * (7 + 2799 / 2.0), 1e-9);
+  EXPECT_THAT((*gathered)[1].tokens().counts(),
+              ElementsAre(testing::Pair("a", 1200), testing::Pair("b", 1600)));
+  EXPECT_THAT((*gathered)[2].values().Boundaries(2), ElementsAre(2 * (7 + 1399)));
+  EXPECT_THAT((*dataset)->Gather(0, 3001).status().message(),
+              HasSubstr("examples 0 to 3001 are not among 3000 of /a.csv"));
+  EXPECT_FALSE((*dataset)->Gather(5, 4).ok());
+  add("none", proto::Statistic::TOKENS);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("there is no column 'none' to adapt to"));
+  adapt.mutable_statistics()->RemoveLast();
+  add("job", proto::Statistic::MOMENTS);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("column 'job' is string[]; it takes numbers"));
+  adapt.mutable_statistics()->RemoveLast();
+  AddMap(spec, {"age"}, "").mutable_rescaling()->set_scale(2);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("Adapt must be the last transform"));
+}
+
 TEST_F(RecordDatasetTest, LinesOfTextAreHashed) {
   Put("/a.txt", "a\nb\n");
   proto::DatasetSpec spec;
@@ -194,6 +233,44 @@ TEST_F(RecordDatasetTest, LinesOfTextAreHashed) {
   AddMap(spec, {"line"}, "").mutable_hashing()->set_bins(1000);
   AddBatch(spec, 2);
   EXPECT_THAT((*BatchAt(spec, 0))[0].span<int64_t>(), ElementsAre(939, 822));
+}
+
+TEST_F(RecordDatasetTest, WildcardsStandForFilesInTheOrderOfTheirNames) {
+  ASSERT_TRUE(files.MakeDirectories("/d").ok());
+  Put("/d/b-2.csv", "2,x,1\n");
+  Put("/d/b-10.csv", "10,x,1\n");
+  Put("/d/.b-3.csv", "3,x,1\n");
+  Put("/d/b-1.csv.cohort-index", "no data");
+  Put("/d/c.csv", "7,x,1\n");
+  proto::DatasetSpec spec = Adults({"d/b-*"});
+  AddMap(spec, {"job"}, "").set_drop(true);
+  AddBatch(spec, 9);
+  const auto batch = BatchAt(spec, 0);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_THAT((*batch)[0].span<int64_t>(), ElementsAre(10, 2));
+  spec.mutable_source()->mutable_record_files()->set_paths(0, "/d/b-?.csv");
+  EXPECT_THAT((*BatchAt(spec, 0))[0].span<int64_t>(), ElementsAre(2));
+  spec.mutable_source()->mutable_record_files()->set_paths(0, "/d/z*");
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("/d/z*: matches no file"));
+  spec.mutable_source()->mutable_record_files()->set_paths(0, "/*/b.csv");
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("only the last part may have one"));
+}
+
+// Data sets of the same files share them, until a file changes.
+TEST_F(RecordDatasetTest, DataSetsOfTheSameFilesShareThem) {
+  Put("/a.csv", "1,x,1\n2,x,1\n");
+  proto::DatasetSpec spec = Adults({"/a.csv"});
+  const auto open = [&] { return cache.Open(spec.source()); };
+  const auto first = open();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(open()->examples, first->examples);
+  ASSERT_TRUE(files.Remove("/a.csv").ok());
+  Put("/a.csv", "1,x,1\n2,x,1\n3,x,1\n");
+  const auto changed = open();
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_NE(changed->examples, first->examples);
+  EXPECT_EQ(changed->elements, 3);
+  EXPECT_EQ(first->examples->size(), 2);
 }
 
 TEST_F(RecordDatasetTest, SpecsThatCannotBeAreRefused) {
@@ -217,7 +294,7 @@ TEST_F(RecordDatasetTest, SpecsThatCannotBeAreRefused) {
   proto::DatasetSpec range;
   range.mutable_source()->mutable_range()->set_end(3);
   AddMap(range, {"x"}, "").set_drop(true);
-  EXPECT_THAT(ErrorOf(range), HasSubstr("Drop is for files of records"));
+  EXPECT_THAT(ErrorOf(range), HasSubstr("Drop is for named columns, as files of records have"));
 }
 
 }  // namespace

@@ -48,9 +48,10 @@ Indexed IndexOf(const std::string& packed, FileCompression compression) {
 }
 
 std::unique_ptr<ReadableFile> Open(const std::string& packed, FileCompression compression,
-                                   UnpackedIndex index) {
+                                   UnpackedIndex index,
+                                   std::shared_ptr<SpanCache> cache = nullptr) {
   return OpenUnpacked(std::make_unique<MemoryFile>(packed), "some/file", compression,
-                      std::move(index));
+                      std::move(index), std::move(cache));
 }
 
 absl::StatusOr<std::string> ReadAt(const ReadableFile& file, uint64_t offset, size_t bytes) {
@@ -77,20 +78,24 @@ TEST(UnpackedFile, IsReadAtAnyPlace) {
     EXPECT_EQ(indexed.index.size, all.size());
     EXPECT_GE(indexed.index.points.size(), 4u);
     EXPECT_LE(indexed.index.points.size(), 8u);
-    const auto file = Open(packed, compression, std::move(indexed.index));
-    SequenceRng rng(seed);
-    for (int i = 0; i < 30; ++i) {
-      const uint64_t offset = rng.Below(all.size());
-      const size_t bytes =
-          rng.Below(std::min<uint64_t>(all.size() - offset, 1 << rng.Below(22)) + 1);
-      const auto read = ReadAt(*file, offset, bytes);
-      ASSERT_TRUE(read.ok()) << read.status() << " seed " << seed;
-      ASSERT_TRUE(*read == all.substr(offset, bytes)) << offset << " seed " << seed;
+    // Without a cache, with one that keeps all, and with one that keeps a span or two.
+    for (const auto& cache : {std::shared_ptr<SpanCache>(), std::make_shared<SpanCache>(64 << 20),
+                              std::make_shared<SpanCache>(5 << 19)}) {
+      const auto file = Open(packed, compression, indexed.index, cache);
+      SequenceRng rng(seed);
+      for (int i = 0; i < 30; ++i) {
+        const uint64_t offset = rng.Below(all.size());
+        const size_t bytes =
+            rng.Below(std::min<uint64_t>(all.size() - offset, 1 << rng.Below(22)) + 1);
+        const auto read = ReadAt(*file, offset, bytes);
+        ASSERT_TRUE(read.ok()) << read.status() << " seed " << seed;
+        ASSERT_TRUE(*read == all.substr(offset, bytes)) << offset << " seed " << seed;
+      }
+      EXPECT_TRUE(*ReadAt(*file, 0, all.size()) == all);
+      EXPECT_TRUE(absl::IsOutOfRange(ReadAt(*file, all.size(), 1).status()));
+      EXPECT_TRUE(absl::IsOutOfRange(ReadAt(*file, ~uint64_t{0}, 1).status()));
+      EXPECT_TRUE(ReadAt(*file, all.size(), 0).ok());
     }
-    EXPECT_TRUE(*ReadAt(*file, 0, all.size()) == all);
-    EXPECT_TRUE(absl::IsOutOfRange(ReadAt(*file, all.size(), 1).status()));
-    EXPECT_TRUE(absl::IsOutOfRange(ReadAt(*file, ~uint64_t{0}, 1).status()));
-    EXPECT_TRUE(ReadAt(*file, all.size(), 0).ok());
   }
 }
 

@@ -1,7 +1,5 @@
 // Values that Keras 3.15 gave (the rows layers/* and strings/* of its golden values).
 
-#include "worker/data/column_function.h"
-
 #include <cmath>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "common/tensor/dtype.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/data/columns/make_column_function.h"
 
 namespace cohort {
 namespace {
@@ -32,7 +31,7 @@ ColumnBatch BatchOf(ColumnSpec spec, ColumnValues values, std::vector<int64_t> s
 absl::Status Apply(const proto::Map& map, ColumnBatch& batch, int64_t* row = nullptr) {
   std::vector<ColumnSpec> specs;
   for (const DataColumn& column : batch.columns) specs.push_back(column.spec);
-  const auto function = ColumnFunction::Make(map, specs);
+  const auto function = MakeColumnFunction(map, specs);
   if (!function.ok()) return function.status();
   int64_t failed = 0;
   absl::Status status = (*function)->Apply(batch, row != nullptr ? row : &failed);
