@@ -154,13 +154,15 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   const std::vector<std::string> names = FinalColumns(job.data);
   for (size_t i = 0; i < NumComponents(job.data, job.data.train); ++i) {
     proto::ComponentSpec& component = *files.add_components();
-    if (has_names) {
+    // A Sequential model reads the first component, whatever the name.
+    if (has_names && !job.model.sequential) {
       const auto input = std::find_if(inputs.begin(), inputs.end(),
                                       [&](const ModelInput& one) { return one.name == names[i]; });
       component = input != inputs.end() ? Readable(*input) : Classes();
       component.set_name(names[i]);
     } else {
       component = i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
+      if (has_names) component.set_name(names[i]);
     }
   }
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));

@@ -322,6 +322,18 @@ TEST(CheckConfig, EachInputReadsAFileOfItsOwn) {
   EXPECT_THAT(Check(job, {}), HasSubstr("ids are int32 or int64"));
 }
 
+// A Sequential model reads the first of the named columns, whatever its name.
+TEST(CheckConfig, ASequentialModelReadsTheFirstColumn) {
+  json job = Job();
+  job["model"]["config"]["layers"] = json::parse(R"([
+      {"class_name": "InputLayer", "config": {"batch_shape": [null], "dtype": "int64"}},
+      {"class_name": "Embedding", "config": {"input_dim": 9, "output_dim": 1}}])");
+  job["compile"]["loss"] = "mse";
+  job["data"] = json::parse(R"({"train": {"class_name": "TFRecord", "config": {"paths": ["a"],
+      "features": [{"name": "id", "dtype": "int64"}, {"name": "label"}]}}})");
+  EXPECT_EQ(Check(job, {}), kGood);
+}
+
 // Files whose shapes only the workers know: what the model alone shows of its exports does not wait
 // for them.
 TEST(CheckConfig, AnExportThatTheModelRulesOutIsRefusedForFilesOfAnyShape) {
