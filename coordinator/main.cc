@@ -21,6 +21,7 @@
 #include "coordinator/daemon/job_paths.h"
 #include "coordinator/inspect/inspect_command.h"
 #include "coordinator/members/ctl_command.h"
+#include "coordinator/records/data_command.h"
 
 namespace {
 
@@ -96,11 +97,14 @@ int RunCtlCommand(const std::vector<std::string>& arguments) {
   return Report(result.output, result.code);
 }
 
-// Runs `coordinator model` or `coordinator checkpoint`, which read files and need no cluster.
-int RunInspectCommand(const std::vector<std::string>& arguments) {
+// Runs `coordinator model`, `coordinator checkpoint` or `coordinator data`, which read files and
+// need no cluster.
+int RunFileCommand(const std::vector<std::string>& arguments) {
   cohort::ConfigureLog(cohort::LogLevel::kError, arguments.front());
   cohort::PosixFileSystem files;
-  const cohort::InspectResult result = cohort::RunInspect(arguments, files);
+  const cohort::InspectResult result = arguments.front() == "data"
+                                           ? cohort::RunDataCommand(arguments, files)
+                                           : cohort::RunInspect(arguments, files);
   std::fputs(result.error.c_str(), stderr);
   return Report(result.output, result.code);
 }
@@ -114,8 +118,9 @@ int main(int argc, char** argv) {
   cohort::SetTurns(cohort::Turns::kShort);
   // `ctl` has flags of its own.
   if (argc > 1 && std::string(argv[1]) == "ctl") return RunCtlCommand({argv + 2, argv + argc});
-  if (argc > 1 && cohort::IsInspectCommand(argv[1]))
-    return RunInspectCommand({argv + 1, argv + argc});
+  if (argc > 1 && (std::string(argv[1]) == "data" || cohort::IsInspectCommand(argv[1]))) {
+    return RunFileCommand({argv + 1, argv + argc});
+  }
   const cohort::Environment environment = cohort::ProcessEnvironment();
   cohort::PosixFileSystem files;
   auto command = cohort::ParseCoordinatorCommandLine({argv + 1, argv + argc}, environment, files);

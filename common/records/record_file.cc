@@ -16,8 +16,8 @@ constexpr size_t kPieceBytes = 1 << 20;
 // Upper bound on the bytes that one read of several places takes.
 constexpr uint64_t kReadBytesMax = 8 << 20;
 
-// Returns the compression of a file whose settings say `asked`. Errors: FAILED_PRECONDITION for a
-// setting that the content contradicts.
+}  // namespace
+
 absl::StatusOr<FileCompression> CompressionOf(const ReadableFile& file, const RecordFormat& format,
                                               FileCompression asked) {
   ASSIGN_OR_RETURN(FileCompression found, DetectCompression(file));
@@ -35,8 +35,6 @@ absl::StatusOr<FileCompression> CompressionOf(const ReadableFile& file, const Re
       absl::StrCat("its compression is set to ", CompressionName(asked), ", and its content is ",
                    found == FileCompression::kNone ? "not compressed" : CompressionName(found)));
 }
-
-}  // namespace
 
 absl::StatusOr<FileIndex> IndexFile(const ReadableFile& file, const std::string& path,
                                     const RecordFormat& format, FileCompression compression) {

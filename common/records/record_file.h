@@ -25,6 +25,11 @@ struct FileIndex {
   RecordIndex records;
 };
 
+// Returns the compression of a file for which a user has asked for `asked`. Errors:
+// FAILED_PRECONDITION for one that the content contradicts; those of the file.
+absl::StatusOr<FileCompression> CompressionOf(const ReadableFile& file, const RecordFormat& format,
+                                              FileCompression asked);
+
 // Reads the whole file and makes its index. kAuto becomes the compression that the content shows.
 // Errors: DATA_LOSS naming the path, the offset and the damage; FAILED_PRECONDITION for a
 // compression that the content contradicts; those of the file.

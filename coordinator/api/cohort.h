@@ -24,6 +24,7 @@
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
+#include "common/records/record_writer.h"
 #include "common/tensor/slice_spec.h"
 #include "common/tensor/tensor.h"
 #include "coordinator/api/checkpoint_manager.h"

@@ -92,6 +92,8 @@ Plans PlanOfCoordinator() {
       {"coordinator/layers/classes", {"coordinator/layers"}},
       {"coordinator/network", {"coordinator/layers/classes"}},
       {"coordinator/inspect", {"coordinator/job", "common/formats/weights"}},
+      {"coordinator/records",
+       {"coordinator/inspect", "common/records", "common/records/csv", "proto"}},
       {"coordinator/losses", {"coordinator/json", "common/program"}},
       {"coordinator/metrics", {"coordinator/losses"}},
       {"coordinator/job",
@@ -104,12 +106,14 @@ Plans PlanOfCoordinator() {
       {"coordinator/schedule", {"coordinator/cluster"}},
       {"coordinator/recovery", {"coordinator/homes", "coordinator/schedule"}},
       {"coordinator/api",
-       {"coordinator/recovery", "coordinator/strategy", "coordinator/local", "common/wire/route"}},
+       {"coordinator/recovery", "coordinator/strategy", "coordinator/local", "common/wire/route",
+        "common/records"}},
       {"coordinator/local", {"common/wire", "common/cluster"}},
       {"coordinator/train", {"coordinator/api", "common/formats/weights"}},
       {"coordinator/members", {"coordinator/homes", "coordinator/schedule"}},
       {"coordinator/daemon", {"coordinator/train", "coordinator/members"}},
-      {"coordinator", {"coordinator/daemon", "coordinator/inspect", "common/wire/route"}}};
+      {"coordinator",
+       {"coordinator/daemon", "coordinator/inspect", "coordinator/records", "common/wire/route"}}};
 }
 
 // Lists what each room builds on, as docs/architecture.dot draws the house. A room may use what
