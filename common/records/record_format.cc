@@ -95,7 +95,10 @@ class CsvScanner final : public RecordScanner {
       : format_(format), offset_(offset), begin_(offset) {}
 
   absl::Status Add(absl::string_view bytes, OnEnd on_end) override {
-    for (const char byte : bytes) {
+    for (size_t at = 0; at < bytes.size(); ++at) {
+      at += PassPlainLines(bytes.substr(at), on_end);
+      if (at == bytes.size()) break;
+      const char byte = bytes[at];
       // A CR ends a record, and takes an LF that follows it along.
       if (after_cr_) {
         after_cr_ = false;
@@ -133,6 +136,28 @@ class CsvScanner final : public RecordScanner {
   }
 
  private:
+  // Passes whole lines that need no look at each byte: those without quotes and CR, at the
+  // beginning of a record. Returns their bytes.
+  size_t PassPlainLines(absl::string_view bytes, OnEnd on_end) {
+    size_t passed = 0;
+    while (begin_ == offset_ && !after_cr_ && passed < bytes.size()) {
+      const char* const line = bytes.data() + passed;
+      const size_t left = bytes.size() - passed;
+      const void* const found = std::memchr(line, '\n', left);
+      if (found == nullptr) break;
+      const auto size = static_cast<size_t>(static_cast<const char*>(found) - line);
+      const bool is_plain = size > 0 && std::memchr(line, '\r', size) == nullptr &&
+                            (!format_.quotes || std::memchr(line, '"', size) == nullptr) &&
+                            (format_.comment.empty() || line[0] != format_.comment[0]);
+      if (!is_plain) break;
+      passed += size + 1;
+      offset_ += size + 1;
+      begin_ = offset_;
+      on_end(offset_);
+    }
+    return passed;
+  }
+
   // Looks for a comment at the beginning of a record.
   void NoteContent(char byte) {
     if (byte != '\n' && byte != '\r') is_blank_ = false;

@@ -54,6 +54,7 @@ Command StandstillBench();
 Command RecoveryBench();
 Command ReformBench();
 Command StopBench();
+Command InputBench();
 Command OptimizerBench();
 Command TableBench();
 Command EmbeddingBench();

@@ -59,12 +59,14 @@ int Main(const std::vector<std::string>& arguments) {
   TuneAllocator();
   SetTurns(Turns::kShort);  // as the daemons do
   const std::vector<Command> commands = {
-      TransportBench(),  TransportPeer(),  EmptyCallPeer(),   KvBench(),
-      KvPeer(),          ScheduleBench(),  StepBench(),       ComputeBench(),
-      CheckpointBench(), OverloadBench(),  StandstillBench(), RecoveryBench(),
-      ReformBench(),     StopBench(),      OptimizerBench(),  TableBench(),
-      EmbeddingBench(),  AssignAddBench(), ClickLogText(),    RecoveryCoordinator(),
-      CollectiveBench(), CollectiveRank(), OverlapBench()};
+      TransportBench(),  TransportPeer(),   EmptyCallPeer(),
+      KvBench(),         KvPeer(),          ScheduleBench(),
+      StepBench(),       ComputeBench(),    CheckpointBench(),
+      OverloadBench(),   StandstillBench(), RecoveryBench(),
+      ReformBench(),     StopBench(),       OptimizerBench(),
+      InputBench(),      TableBench(),      EmbeddingBench(),
+      AssignAddBench(),  ClickLogText(),    RecoveryCoordinator(),
+      CollectiveBench(), CollectiveRank(),  OverlapBench()};
   for (const Command& command : commands) {
     if (arguments.empty() || arguments[0] != command.name) continue;
     const absl::Status status = Run(command, {arguments.begin() + 1, arguments.end()});

@@ -239,6 +239,11 @@ absl::Status RecordExamples::Parse(absl::Span<const absl::string_view> records,
   for (const ColumnSpec& spec : columns_) batch.columns.push_back({spec, {}});
   if (csv_) {
     std::vector<ColumnValues> values(csv_->columns().size());
+    for (size_t field = 0; field < values.size(); ++field) {
+      const size_t column = csv_columns_[field];
+      if (!csv_->columns()[field].is_read) continue;
+      ReserveValues(columns_[column].type, records.size(), values[field]);
+    }
     for (size_t row = 0; row < records.size(); ++row) {
       const absl::Status parsed = csv_->Append(records[row], absl::MakeSpan(values), batch.arena);
       if (!parsed.ok()) return Annotate(parsed, NameOf(numbers[row]));
@@ -251,6 +256,10 @@ absl::Status RecordExamples::Parse(absl::Span<const absl::string_view> records,
     // A parser remembers the order of the keys, so each batch has its own.
     ExampleParser parser = *example_;
     std::vector<FeatureColumn> columns = parser.NewColumns();
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const auto values = static_cast<size_t>(columns_[i].shape.num_elements());
+      ReserveValues(columns_[i].type, records.size() * values, columns[i].values);
+    }
     for (size_t row = 0; row < records.size(); ++row) {
       const absl::Status parsed = parser.Append(records[row], absl::MakeSpan(columns));
       if (!parsed.ok()) return Annotate(parsed, NameOf(numbers[row]));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -32,6 +33,13 @@ size_t CountOf(const ColumnValues& values, CsvType type) {
       return values.strings.size();
   }
   return 0;
+}
+
+// Drops blanks around a field, which few fields have. The field is not empty.
+absl::string_view WithoutBlanks(absl::string_view field) {
+  const bool has_none = static_cast<unsigned char>(field.front()) > ' ' &&
+                        static_cast<unsigned char>(field.back()) > ' ';
+  return has_none ? field : absl::StripAsciiWhitespace(field);
 }
 
 // Reads a decimal integer with an optional sign. Returns whether all of the text is one, in int64.
@@ -121,20 +129,20 @@ absl::Status CsvParser::Append(absl::string_view record, absl::Span<ColumnValues
 
 absl::Status CsvParser::AppendFields(absl::string_view record, absl::Span<ColumnValues> values,
                                      StringArena& arena) const {
-  size_t fields = 0;
-  bool is_last = false;
   // The fields are counted before any is converted, so that the number of a record's fields is what
   // the error tells, and no column is behind another.
-  absl::InlinedVector<absl::string_view, 32> taken;
-  while (!is_last) {
-    ASSIGN_OR_RETURN(const absl::string_view field, TakeField(record, &is_last, arena));
-    if (fields++ < columns_.size()) taken.push_back(field);
+  Fields taken;
+  const bool has_quotes =
+      options_.quotes && std::memchr(record.data(), kQuote, record.size()) != nullptr;
+  if (!has_quotes) SplitPlain(record, taken);
+  for (bool is_last = !has_quotes; !is_last;) {
+    ASSIGN_OR_RETURN(taken.emplace_back(), TakeField(record, &is_last, arena));
   }
-  if (fields != columns_.size()) {
+  if (taken.size() != columns_.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the record has ", fields, " fields, not ", columns_.size()));
+        absl::StrCat("the record has ", taken.size(), " fields, not ", columns_.size()));
   }
-  for (size_t i = 0; i < fields; ++i) {
+  for (size_t i = 0; i < taken.size(); ++i) {
     if (!columns_[i].is_read) continue;
     const absl::Status appended = AppendField(i, taken[i], values[i]);
     if (!appended.ok()) {
@@ -143,6 +151,20 @@ absl::Status CsvParser::AppendFields(absl::string_view record, absl::Span<Column
     }
   }
   return absl::OkStatus();
+}
+
+void CsvParser::SplitPlain(absl::string_view record, Fields& fields) const {
+  const char* at = record.data();
+  const char* const end = at + record.size();
+  while (true) {
+    const void* const found =
+        at == end ? nullptr : std::memchr(at, options_.delimiter, static_cast<size_t>(end - at));
+    const char* const stop = found == nullptr ? end : static_cast<const char*>(found);
+    const absl::string_view field(at, static_cast<size_t>(stop - at));
+    fields.push_back(options_.trim && !field.empty() ? WithoutBlanks(field) : field);
+    if (found == nullptr) return;
+    at = stop + 1;
+  }
 }
 
 // Takes the next field off `rest`.
@@ -203,7 +225,7 @@ absl::Status CsvParser::AppendField(size_t column, absl::string_view field,
     values.strings.push_back(field);
     return absl::OkStatus();
   }
-  const absl::string_view text = absl::StripAsciiWhitespace(field);
+  const absl::string_view text = WithoutBlanks(field);
   if (spec.type == CsvType::kFloat32) {
     float value = 0;
     if (!ReadFloat(text, &value)) return Invalid(spec.type, field);

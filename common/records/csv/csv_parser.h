@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -57,9 +58,13 @@ class CsvParser {
                       StringArena& arena) const;
 
  private:
+  using Fields = absl::InlinedVector<absl::string_view, 32>;
+
   CsvParser(std::vector<CsvColumn> columns, CsvOptions options);
   absl::Status AppendFields(absl::string_view record, absl::Span<ColumnValues> values,
                             StringArena& arena) const;
+  // Appends the fields of a record that has no quotes.
+  void SplitPlain(absl::string_view record, Fields& fields) const;
   absl::StatusOr<absl::string_view> TakeField(absl::string_view& rest, bool* is_last,
                                               StringArena& arena) const;
   absl::Status AppendField(size_t column, absl::string_view field, ColumnValues& values) const;

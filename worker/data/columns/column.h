@@ -42,6 +42,20 @@ struct ColumnBatch {
   StringArena arena;
 };
 
+// Makes room for so many values of a column of this type.
+inline void ReserveValues(proto::ColumnType type, size_t count, ColumnValues& values) {
+  switch (type) {
+    case proto::COLUMN_FLOAT32:
+      return values.floats.reserve(count);
+    case proto::COLUMN_FLOAT64:
+      return values.doubles.reserve(count);
+    case proto::COLUMN_STRING:
+      return values.strings.reserve(count);
+    default:
+      return values.ints.reserve(count);
+  }
+}
+
 // Returns the place of the column of this name, or the number of columns.
 inline size_t FindColumn(const std::vector<ColumnSpec>& columns, absl::string_view name) {
   size_t i = 0;

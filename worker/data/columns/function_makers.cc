@@ -19,6 +19,10 @@ class EachValue final : public ColumnFunction {
   absl::Status Apply(ColumnBatch& batch, int64_t* row) const override {
     const DataColumn& in = batch.columns[FindColumn(batch.columns, input_)];
     DataColumn out{output_, {}, in.row_splits};
+    // Growing a column of images would copy them several times.
+    const auto values = static_cast<size_t>(output_.shape.num_elements());
+    const auto steps = static_cast<size_t>(output_.varies ? in.row_splits.back() : batch.rows);
+    ReserveValues(output_.type, steps * values, out.values);
     size_t at = 0;
     if (absl::Status status = compute_(in.values, out.values, batch.arena, &at); !status.ok()) {
       *row = RowOfValue(in, batch.rows, at);
