@@ -92,10 +92,30 @@ absl::StatusOr<std::vector<SourceComponent>> ComponentsOf(const std::vector<Colu
   return components;
 }
 
+// The values of a column as the memory of a tensor. Immutable; thread-safe.
+class ColumnMemory final : public BufferMemory {
+ public:
+  explicit ColumnMemory(std::vector<float> values) : values_(std::move(values)) {}
+  absl::Span<std::byte> bytes() {
+    return absl::MakeSpan(reinterpret_cast<std::byte*>(values_.data()),
+                          values_.size() * sizeof(float));
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+// Values of at least so many bytes are not copied into a tensor, which takes over their memory.
+constexpr size_t kTakenOverBytes = size_t{256} << 10;
+
 // Returns the values of a column as a tensor with the records at axis 0.
-Tensor TensorOf(const DataColumn& column, int64_t rows) {
+Tensor TensorOf(DataColumn& column, int64_t rows) {
   std::vector<int64_t> dims = {rows};
   dims.insert(dims.end(), column.spec.shape.dims().begin(), column.spec.shape.dims().end());
+  if (column.values.floats.size() * sizeof(float) >= kTakenOverBytes) {
+    const auto memory = std::make_shared<ColumnMemory>(std::move(column.values.floats));
+    return Tensor(DType::kFloat32, Shape(dims), Buffer::Of(memory, memory->bytes()), 0);
+  }
   Tensor tensor(TypeOf(column.spec.type), Shape(dims));
   const ColumnValues& values = column.values;
   std::byte* const out = tensor.mutable_raw();
@@ -258,7 +278,7 @@ absl::StatusOr<std::vector<ColumnStatistics>> Dataset::Gather(int64_t begin, int
 }
 
 absl::StatusOr<Element> Dataset::AssembleColumns(absl::Span<const int64_t> indices) const {
-  ASSIGN_OR_RETURN(const ColumnBatch batch, ReadColumns(indices));
+  ASSIGN_OR_RETURN(ColumnBatch batch, ReadColumns(indices));
   Element element;
   for (size_t i = 0; i < components_.size(); ++i) {
     ASSIGN_OR_RETURN(element.emplace_back(),
