@@ -18,6 +18,33 @@ namespace {
 // The examples that are in memory at a time while statistics are gathered.
 constexpr int64_t kGatheredMax = 1024;
 
+// Returns how many examples are in memory at a time.
+int64_t RowsAtATime(const proto::DatasetSpec& spec) {
+  int64_t rows = 1;
+  for (const proto::DatasetTransform& transform : spec.transforms()) {
+    if (transform.has_batch()) rows = std::max(rows, transform.batch().size());
+    if (transform.has_adapt()) rows = std::max(rows, kGatheredMax);
+  }
+  return rows;
+}
+
+// Refuses columns whose values for so many examples need more memory than a component may have,
+// before a function makes them.
+absl::Status CheckColumnBytes(const std::vector<ColumnSpec>& columns, int64_t rows) {
+  for (const ColumnSpec& column : columns) {
+    int64_t bytes = 0;
+    const bool fits = !__builtin_mul_overflow(column.shape.num_elements(), rows, &bytes) &&
+                      !__builtin_mul_overflow(bytes, int64_t{4}, &bytes) &&
+                      bytes <= kComponentBytesMax;
+    if (fits) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("column '", Excerpt(column.name), "' is ", column.TypeText(), ", of which ",
+                     rows, " examples need more than ", kComponentBytesMax,
+                     " bytes; take smaller batches, or fewer values"));
+  }
+  return absl::OkStatus();
+}
+
 // Returns the value of the last prefetch transform, at most kPrefetchMax; 0 if there is none.
 // Errors: INVALID_ARGUMENT for a value below -1.
 absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
@@ -180,6 +207,8 @@ absl::StatusOr<Dataset::ColumnWork> Dataset::MakeColumnWork(const proto::Dataset
       ASSIGN_OR_RETURN(work.gatherer, ColumnGatherer::Make(transform.adapt(), columns));
     } else {
       ASSIGN_OR_RETURN(work.functions.emplace_back(), MakeColumnFunction(transform.map(), columns));
+      RETURN_IF_ERROR(
+          Annotate(CheckColumnBytes(columns, RowsAtATime(spec)), FunctionName(transform.map())));
     }
   }
   return work;

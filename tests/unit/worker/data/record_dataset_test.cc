@@ -235,6 +235,21 @@ TEST_F(RecordDatasetTest, LinesOfTextAreHashed) {
   EXPECT_THAT((*BatchAt(spec, 0))[0].span<int64_t>(), ElementsAre(939, 822));
 }
 
+// A column of very many values is refused before memory is taken for it.
+TEST_F(RecordDatasetTest, ColumnsThatAreTooLargeAreRefused) {
+  Put("/a.csv", "1,x,1\n");
+  proto::DatasetSpec spec = Adults({"/a.csv"});
+  AddMap(spec, {"job"}, "").set_drop(true);
+  proto::CategoryEncoding& encoding = *AddMap(spec, {"age"}, "").mutable_category_encoding();
+  encoding.set_tokens(1 << 24);
+  encoding.set_mode("multi_hot");
+  AddBatch(spec, 1024);
+  EXPECT_THAT(ErrorOf(spec), HasSubstr("CategoryEncoding: column 'age' is float32[16777216], of "
+                                       "which 1024 examples need more than"));
+  spec.mutable_transforms(2)->mutable_batch()->set_size(1);
+  EXPECT_TRUE(BatchAt(spec, 0).ok());
+}
+
 TEST_F(RecordDatasetTest, WildcardsStandForFilesInTheOrderOfTheirNames) {
   ASSERT_TRUE(files.MakeDirectories("/d").ok());
   Put("/d/b-2.csv", "2,x,1\n");
