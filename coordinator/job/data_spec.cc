@@ -182,11 +182,16 @@ proto::Shuffle ShuffleOf(const DataSpec& data, uint64_t seed) {
   return shuffle;
 }
 
-std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
+std::vector<proto::DatasetTransform> SourceTransforms(const DataSourceSpec& source) {
   std::vector<proto::DatasetTransform> transforms;
-  if (const auto* const images = std::get_if<ImageDirectorySpec>(&data.train)) {
+  if (const auto* const images = std::get_if<ImageDirectorySpec>(&source)) {
     *transforms.emplace_back().mutable_map() = DecodingOf(*images);
   }
+  return transforms;
+}
+
+std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data) {
+  std::vector<proto::DatasetTransform> transforms = SourceTransforms(data.train);
   for (const TransformSpec& spec : data.pipeline) {
     proto::DatasetTransform& transform = transforms.emplace_back();
     switch (spec.kind) {

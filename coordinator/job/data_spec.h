@@ -156,6 +156,9 @@ bool HasNamedColumns(const DataSourceSpec& source);
 // Returns the shuffle of a training pass for a DatasetSpec.
 proto::Shuffle ShuffleOf(const DataSpec& data, uint64_t seed);
 
+// Returns the transforms that a source needs before the pipeline: images are decoded.
+std::vector<proto::DatasetTransform> SourceTransforms(const DataSourceSpec& source);
+
 // Returns the pipeline for a DatasetSpec. The transforms follow the DatasetSpec's Batch, because
 // every transform works on whole batches.
 std::vector<proto::DatasetTransform> PipelineTransforms(const DataSpec& data);

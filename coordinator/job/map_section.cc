@@ -117,10 +117,35 @@ void ReadVocabulary(ObjectReader& config, bool integers, MapSpec& map) {
   config.OptionalInt("max_tokens", {.min = 1, .max = kBinsMax}, &map.max_tokens);
 }
 
+// Takes the tokens with an index of their own off a vocabulary that begins with them, as the result
+// of Keras's get_vocabulary() does. Elsewhere such a token is an error, as in Keras.
+void StripSpecialTokens(ObjectReader& config, const std::vector<std::string>& special,
+                        MapSpec& map) {
+  if (!map.vocabulary || config.recording()) return;
+  std::vector<std::string>& tokens = *map.vocabulary;
+  if (tokens.size() >= special.size() &&
+      std::equal(special.begin(), special.end(), tokens.begin())) {
+    tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(special.size()));
+  }
+  for (const std::string& one : special) {
+    if (std::count(tokens.begin(), tokens.end(), one) == 0) continue;
+    return config.AddError(
+        "vocabulary", absl::StrCat("has '", Excerpt(one),
+                                   "', which is the mask or stands for unknown tokens and has an "
+                                   "index of its own; leave it out"));
+  }
+}
+
 void ReadLookup(ObjectReader& config, bool integers, MapSpec& map) {
   ReadVocabulary(config, integers, map);
   config.Int("num_oov_indices", {.min = 0, .max = kBinsMax}, &map.num_oov_indices);
   ReadMask(config, "mask_token", integers, map);
+  std::vector<std::string> special;
+  if (map.mask) special.push_back(*map.mask);
+  constexpr int64_t kSpecialMax = 1000;
+  special.insert(special.end(), static_cast<size_t>(std::min(map.num_oov_indices, kSpecialMax)),
+                 integers ? "-1" : "[UNK]");
+  StripSpecialTokens(config, special, map);
   config.OnlyNeutral("invert", false);
   config.OnlyNeutral("output_mode", "int");
   config.OnlyNeutral("idf_weights", nullptr);
@@ -148,6 +173,10 @@ void ReadTextVectorization(ObjectReader& config, MapSpec& map) {
   if (config.Given("output_sequence_length", map.length > 0)) {
     config.Int("output_sequence_length", {.min = 1, .max = kLengthMax}, &map.length);
   }
+  StripSpecialTokens(config,
+                     map.output_mode == "int" ? std::vector<std::string>{"", "[UNK]"}
+                                              : std::vector<std::string>{"[UNK]"},
+                     map);
   if (map.length > 0 && map.output_mode != "int") {
     config.AddError("output_sequence_length", "is for output_mode int; leave it out");
   }

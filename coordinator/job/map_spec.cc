@@ -84,6 +84,13 @@ absl::Status AdaptVocabulary(MapSpec& spec, const TokenCounts& tokens) {
   }
   spec.vocabulary = tokens.Tokens(order);
   if (!spec.vocabulary->empty()) return absl::OkStatus();
+  if (order.count_max == 0 && tokens.size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("max_tokens is ", *spec.max_tokens,
+                                                   ", which leaves no index for a token; the "
+                                                   "first ",
+                                                   FirstIndex(spec),
+                                                   " are those of the mask and of unknown tokens"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "column '", Excerpt(spec.inputs[0]), "' has no tokens, so there is no vocabulary to adapt"));
 }

@@ -136,11 +136,14 @@ absl::Status Model::TakeColumns(const proto::ElementSpec& batch) {
     Column column;
     column.name = spec_.sequential ? "x" : InputLayerOf(i)->name;
     // The model may take a dict, whose keys name the inputs.
-    if (!spec_.input_names.empty()) column.name = spec_.input_names[i];
+    if (!spec_.input_names.empty() && !spec_.sequential) column.name = spec_.input_names[i];
     // A model with an input "y" needs another name for its labels.
     if (column.name == labels_name_) labels_name_ = "labels";
     if (!spec_.sequential) {
       ASSIGN_OR_RETURN(column.component, FindComponent(column.name, i, batch));
+    } else if (!spec_.input_names.empty()) {
+      // The name is that of the column; in graphs the input of a Sequential model is "x".
+      ASSIGN_OR_RETURN(column.component, FindComponent(spec_.input_names[i], i, batch));
     }
     const proto::ComponentSpec& component = batch.components(static_cast<int>(column.component));
     RETURN_IF_ERROR(CheckColumn(column.name, component));

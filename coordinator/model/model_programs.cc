@@ -389,7 +389,8 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
         absl::StrCat("training data has ", batch.components_size(),
                      " components; it must give examples x and labels y"));
   }
-  ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
+  ASSIGN_OR_RETURN(const ModelSpec spec, ModelForBatch(job, batch));
+  ASSIGN_OR_RETURN(const Model model, Model::Create(spec, job.seed, batch));
   ModelPrograms programs;
   programs.variables = model.variables();
   // The optimizer is checked first, because its errors do not depend on the data.

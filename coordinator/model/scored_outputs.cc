@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "coordinator/job/data_spec.h"
 #include "coordinator/model/loss.h"
@@ -84,6 +85,34 @@ void ResolveMetrics(ScoredOutput& output) {
 }
 
 }  // namespace
+
+absl::StatusOr<ModelSpec> ModelForBatch(const JobSpec& job, const proto::ElementSpec& batch) {
+  ModelSpec model = job.model;
+  // A click log's first column is its numbers, which a Sequential model reads.
+  if (!model.sequential || !HasColumnFunctions(job.data.train)) return model;
+  const std::string output = OutputNames(model)[0];
+  const std::optional<uint32_t> labels = job.data.labels.Of(0, output);
+  const std::optional<uint32_t> weights = job.data.sample_weight.Of(0, output);
+  std::vector<std::string> rest;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(batch.components_size()); ++i) {
+    const std::string& name = batch.components(static_cast<int>(i)).name();
+    const bool is_labels = labels.has_value() ? *labels == i : name == kLabelColumn;
+    if (!is_labels && weights != i) rest.push_back(name);
+  }
+  if (rest.empty() && labels.has_value() &&
+      *labels < static_cast<uint32_t>(batch.components_size())) {
+    rest = {batch.components(static_cast<int>(*labels)).name()};
+  }
+  if (rest.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a Sequential model reads one column, and beside labels and sample_weight the data have ",
+        absl::StrJoin(rest, ", "),
+        "; Drop the others in data.pipeline, name the labels in data.labels, or take a Functional "
+        "model with an input for each column"));
+  }
+  if (rest.size() == 1) model.input_names = rest;
+  return model;
+}
 
 absl::StatusOr<std::vector<LabelComponent>> FindLabels(const JobSpec& job, const Model& model) {
   const std::vector<OutputSpec>& outputs = job.compile.outputs;

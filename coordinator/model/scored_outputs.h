@@ -46,6 +46,11 @@ struct LabelComponent {
   uint32_t component = 0;
 };
 
+// Returns the job's model for batches of this type. Of named columns a Sequential model reads the
+// one that has neither labels nor weights; if there is none, the labels, which data.labels then
+// names. Errors: INVALID_ARGUMENT for several such columns, naming them and the ways out.
+absl::StatusOr<ModelSpec> ModelForBatch(const JobSpec& job, const proto::ElementSpec& batch);
+
 // Returns the labels of each scored output. Components past the end of the batch are returned, too.
 // Errors: INVALID_ARGUMENT for a column that the data do not have.
 absl::StatusOr<std::vector<LabelComponent>> FindLabels(const JobSpec& job, const Model& model);

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/base/excerpt.h"
 #include "common/base/path_check.h"
 #include "common/base/status.h"
@@ -28,11 +29,24 @@ struct CsvTable {
   std::vector<ColumnKind> kinds;
 };
 
+// Returns the first kind that keeps the value. Integers that are not written as they are printed,
+// such as 007, or that int64 cannot hold, stay texts.
 ColumnKind KindOf(const std::string& value) {
   int64_t whole = 0;
   float number = 0;
-  if (absl::SimpleAtoi(value, &whole)) return ColumnKind::kInt64;
+  const bool is_whole = value.find_first_not_of("+-0123456789") == std::string::npos;
+  if (is_whole) {
+    const bool keeps = absl::SimpleAtoi(value, &whole) && absl::StrCat(whole) == value;
+    return keeps ? ColumnKind::kInt64 : ColumnKind::kBytes;
+  }
   return absl::SimpleAtof(value, &number) ? ColumnKind::kFloat : ColumnKind::kBytes;
+}
+
+// Returns whether float32 holds an integer of a column that also has fractions.
+bool FitsFloat(const std::string& value) {
+  int64_t whole = 0;
+  return !absl::SimpleAtoi(value, &whole) ||
+         static_cast<int64_t>(static_cast<float>(whole)) == whole;
 }
 
 std::string RecordName(const DataFile& file, uint64_t number) {
@@ -60,6 +74,11 @@ absl::Status ForEachRow(FileSystem& files, const DataFile& file, std::vector<std
     ASSIGN_OR_RETURN(std::vector<std::string> fields, FieldsOfCsv(content, file.delimiter));
     if (number == 0) {
       names = std::move(fields);
+      // A byte order mark, which some programs write, is no part of a name.
+      names[0] = std::string(absl::StripPrefix(names[0], "\xef\xbb\xbf"));
+      if (std::count(names.begin(), names.end(), "") > 0) {
+        return absl::InvalidArgumentError("has a column without a name; it must name the columns");
+      }
       const std::set<std::string> distinct(names.begin(), names.end());
       if (distinct.size() == names.size()) return absl::OkStatus();
       return absl::InvalidArgumentError("names a column twice; it must name the columns");
@@ -74,13 +93,22 @@ absl::Status ForEachRow(FileSystem& files, const DataFile& file, std::vector<std
 
 absl::StatusOr<CsvTable> InferCsv(FileSystem& files, const DataFile& file) {
   CsvTable table;
+  std::vector<bool> fit_floats;
   RETURN_IF_ERROR(ForEachRow(files, file, table.names, [&](std::vector<std::string> fields) {
     table.kinds.resize(table.names.size(), ColumnKind::kInt64);
+    fit_floats.resize(table.names.size(), true);
     for (size_t i = 0; i < fields.size(); ++i) {
-      if (!fields[i].empty()) table.kinds[i] = std::max(table.kinds[i], KindOf(fields[i]));
+      if (fields[i].empty()) continue;
+      table.kinds[i] = std::max(table.kinds[i], KindOf(fields[i]));
+      fit_floats[i] = fit_floats[i] && FitsFloat(fields[i]);
     }
     return absl::OkStatus();
   }));
+  for (size_t i = 0; i < table.kinds.size(); ++i) {
+    if (table.kinds[i] == ColumnKind::kFloat && !fit_floats[i]) {
+      table.kinds[i] = ColumnKind::kBytes;
+    }
+  }
   return table;
 }
 

@@ -194,6 +194,10 @@ absl::StatusOr<Answer> RunVerb(FileSystem& files, const Request& request) {
   const std::vector<std::string>& words = request.words;
   for (const std::string& word : words) RETURN_IF_ERROR(CheckLocalPath(word));
   const std::string verb = words.empty() ? "" : words[0];
+  if (request.records < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--records is ", request.records, "; it must be at least 1"));
+  }
   if (verb == "head" && words.size() == 2) return Head(files, request);
   if ((verb == "count" || verb == "check") && words.size() > 1) {
     return CountOrCheck(files, request);

@@ -34,6 +34,10 @@ absl::StatusOr<RecordValues> ValuesOfExample(absl::string_view record) {
   if (!example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
     return absl::InvalidArgumentError("is no tf.train.Example");
   }
+  if (!example.GetReflection()->GetUnknownFields(example).empty()) {
+    return absl::InvalidArgumentError(
+        "has fields that tf.train.Example does not have, as tf.train.SequenceExample does");
+  }
   RecordValues values;
   for (const auto& [name, feature] : example.features().feature()) {
     FeatureValues& found = values[name];

@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/preprocessing/vocabulary.h"
+#include "coordinator/job/data_spec.h"
 #include "coordinator/train/data_checks.h"
 #include "coordinator/train/preprocessing_file.h"
 
@@ -40,6 +43,9 @@ bool Overwrites(const MapSpec& map, const std::set<std::string>& gathered) {
 Pass NextPass(const proto::DatasetSource& source, const DataSpec& data) {
   Pass pass;
   *pass.spec.mutable_source() = source;
+  for (const proto::DatasetTransform& transform : SourceTransforms(data.train)) {
+    *pass.spec.add_transforms() = transform;
+  }
   proto::Adapt adapt;
   std::set<std::string> unknown;   // columns that incomplete functions make
   std::set<std::string> gathered;  // columns of which statistics are gathered
@@ -74,8 +80,19 @@ absl::Status ReadVocabularies(FileSystem& files, DataSpec& data) {
     if (!map.vocabulary_file.empty()) {
       absl::StatusOr<std::vector<std::string>> read = ReadVocabulary(files, map.vocabulary_file);
       if (!read.ok()) return Annotate(read.status(), key);
+      for (const std::string& token : *read) {
+        int64_t number = 0;
+        if (map.function != "IntegerLookup" || absl::SimpleAtoi(token, &number)) continue;
+        return absl::InvalidArgumentError(absl::StrCat(key, ": ", map.vocabulary_file, " has '",
+                                                       Excerpt(token),
+                                                       "'; its tokens must be integers"));
+      }
       map.vocabulary = *std::move(read);
       map.vocabulary_file.clear();
+    }
+    if (map.vocabulary && map.vocabulary->empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": is empty; give tokens, or leave it out to adapt it to the data"));
     }
     if (!map.vocabulary || !map.max_tokens) continue;
     const int64_t tokens = static_cast<int64_t>(map.vocabulary->size()) + FirstIndex(map);

@@ -152,10 +152,15 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   proto::ElementSpec files;
   const bool has_names = HasNamedColumns(job.data.train);
   const std::vector<std::string> names = FinalColumns(job.data);
+  proto::ElementSpec named;
+  for (const std::string& name : names) named.add_components()->set_name(name);
+  ASSIGN_OR_RETURN(const ModelSpec spec, ModelForBatch(job, named));
   for (size_t i = 0; i < NumComponents(job.data, job.data.train); ++i) {
     proto::ComponentSpec& component = *files.add_components();
-    // A Sequential model reads the first component, whatever the name.
-    if (has_names && !job.model.sequential) {
+    if (has_names && job.model.sequential && !spec.input_names.empty()) {
+      component = names[i] == spec.input_names[0] ? Readable(inputs[0]) : Classes();
+      component.set_name(names[i]);
+    } else if (has_names && !job.model.sequential) {
       const auto input = std::find_if(inputs.begin(), inputs.end(),
                                       [&](const ModelInput& one) { return one.name == names[i]; });
       component = input != inputs.end() ? Readable(*input) : Classes();
@@ -169,13 +174,15 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   if (NumComponents(job.data, job.data.train) < inputs.size()) return batch;
   // The types of the labels follow from the model's outputs, so the model is first built without
   // labels.
-  ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
+  ASSIGN_OR_RETURN(const Model model, Model::Create(spec, job.seed, batch));
   const absl::StatusOr<std::vector<LabelComponent>> labels = FindLabels(job, model);
   // A missing component is reported later, by BuildPrograms.
   if (!labels.ok()) return batch;
   std::set<uint32_t> known;
   for (const LabelComponent& one : *labels) {
-    const bool is_label = (has_names || one.component >= inputs.size()) &&
+    // Labels that the model also reads, as an autoencoder's, have the input's type.
+    const std::vector<uint32_t> read = model.components();
+    const bool is_label = std::count(read.begin(), read.end(), one.component) == 0 &&
                           one.component < NumComponents(job.data, job.data.train) &&
                           !IsEncoded(job, one.component);
     // Outputs may share a component of labels. The type that the first of them needs suits all.

@@ -212,6 +212,8 @@ TEST(Adapt, VocabulariesAreReadFromFiles) {
   EXPECT_THAT(Train(cluster, JobWith({vocabulary})).status().message(),
               HasSubstr("data.pipeline.1.vocabulary: has 5 tokens with those of the mask and of "
                         "unknown ones, above data.pipeline.1.max_tokens, 4"));
+  EXPECT_THAT(Train(cluster, JobWith({"data.pipeline.1.config.max_tokens=1"})).status().message(),
+              HasSubstr("data.pipeline.1: max_tokens is 1, which leaves no index for a token"));
   EXPECT_THAT(
       Train(cluster, JobWith({"data.pipeline.1.config.vocabulary=/none"})).status().message(),
       HasSubstr("/none"));

@@ -132,7 +132,39 @@ absl::Status RecordExamples::OpenFile(const proto::RecordFiles& spec, const std:
   size_ += records - header_records_;
   files_.push_back(
       std::make_unique<const RecordFile>(std::move(file), path, format, std::move(index), cache));
+  return header_records_ == 0 ? absl::OkStatus() : CheckHeader(*files_.back());
+}
+
+// Refuses a header of CSV that has a column's name at another place than the columns.
+absl::Status RecordExamples::CheckHeader(const RecordFile& file) const {
+  if (!csv_) return absl::OkStatus();
+  RecordBatch read;
+  RETURN_IF_ERROR(file.Read({0}, read));
+  ASSIGN_OR_RETURN(const CsvParser texts, HeaderParser());
+  std::vector<ColumnValues> names(csv_->columns().size());
+  StringArena arena;
+  // A header that is no record of as many fields says nothing of their order.
+  if (!texts.Append(read.records[0], absl::MakeSpan(names), arena).ok()) return absl::OkStatus();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& declared = csv_->columns()[i].name;
+    for (size_t j = 0; j < names.size(); ++j) {
+      if (i == j || names[j].strings[0] != declared || names[i].strings[0] == declared) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), ": its header has '", Excerpt(declared), "' as field ", j,
+                       ", and columns has it as field ", i, "; give columns in the file's order"));
+    }
+  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<CsvParser> RecordExamples::HeaderParser() const {
+  std::vector<CsvColumn> fields;
+  for (const CsvColumn& column : csv_->columns()) {
+    fields.push_back({column.name, CsvType::kString, true, ColumnValues{.strings = {""}}});
+  }
+  CsvOptions options = csv_->options();
+  options.trim = true;
+  return CsvParser::Make(std::move(fields), std::move(options));
 }
 
 absl::Status RecordExamples::PlanCsv(const proto::CsvContent& csv) {

@@ -47,6 +47,9 @@ class RecordExamples final : public Examples {
   RecordExamples() = default;
   absl::Status OpenFile(const proto::RecordFiles& spec, const std::string& path, FileSystem& files,
                         const std::shared_ptr<SpanCache>& cache);
+  absl::Status CheckHeader(const RecordFile& file) const;
+  // Returns a parser of the same fields that reads them all as texts.
+  absl::StatusOr<CsvParser> HeaderParser() const;
   absl::Status PlanCsv(const proto::CsvContent& csv);
   absl::Status PlanExample(const proto::ExampleContent& example);
   absl::Status Parse(absl::Span<const absl::string_view> records, absl::Span<const int64_t> numbers,

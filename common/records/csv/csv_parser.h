@@ -50,6 +50,7 @@ class CsvParser {
   static absl::StatusOr<CsvParser> Make(std::vector<CsvColumn> columns, CsvOptions options);
 
   const std::vector<CsvColumn>& columns() const { return columns_; }
+  const CsvOptions& options() const { return options_; }
 
   // Appends one value to each column that is read; `values` has an entry for each column. Strings
   // become views of `record` or of `arena`. Errors: INVALID_ARGUMENT naming the column, the field

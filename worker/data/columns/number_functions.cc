@@ -42,8 +42,12 @@ Made MakeNormalization(MapCall call, Specs& columns) {
   if (!IsNumber(call.input)) return WrongType(call.input, "numbers");
   const proto::Normalization& given = call.map.normalization();
   const auto count = static_cast<size_t>(given.mean_size());
+  // One number for all, for each number of a record, or for each of its last axis.
+  const Shape& shape = call.input.shape;
+  const int64_t last = shape.rank() == 0 ? 1 : shape.dim(shape.rank() - 1);
+  const auto numbers = static_cast<int64_t>(count);
   const bool fits = count == static_cast<size_t>(given.variance_size()) &&
-                    (count == 1 || static_cast<int64_t>(count) == call.input.shape.num_elements());
+                    (count == 1 || numbers == shape.num_elements() || numbers == last);
   if (!fits) {
     return absl::InvalidArgumentError(
         absl::StrCat("mean and variance have ", count, " and ", given.variance_size(),

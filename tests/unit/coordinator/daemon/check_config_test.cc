@@ -322,15 +322,28 @@ TEST(CheckConfig, EachInputReadsAFileOfItsOwn) {
   EXPECT_THAT(Check(job, {}), HasSubstr("ids are int32 or int64"));
 }
 
-// A Sequential model reads the first of the named columns, whatever its name.
-TEST(CheckConfig, ASequentialModelReadsTheFirstColumn) {
+// A Sequential model reads the one named column that has neither labels nor weights, wherever it
+// is.
+TEST(CheckConfig, ASequentialModelReadsTheColumnThatIsLeft) {
   json job = Job();
   job["model"]["config"]["layers"] = json::parse(R"([
       {"class_name": "InputLayer", "config": {"batch_shape": [null], "dtype": "int64"}},
       {"class_name": "Embedding", "config": {"input_dim": 9, "output_dim": 1}}])");
   job["compile"]["loss"] = "mse";
   job["data"] = json::parse(R"({"train": {"class_name": "TFRecord", "config": {"paths": ["a"],
-      "features": [{"name": "id", "dtype": "int64"}, {"name": "label"}]}}})");
+      "features": [{"name": "label"}, {"name": "id", "dtype": "int64"}]}}})");
+  EXPECT_EQ(Check(job, {}), kGood);
+  json& features = job["data"]["train"]["config"]["features"];
+  features.push_back({{"name", "more"}});
+  EXPECT_THAT(Check(job, {}),
+              HasSubstr("a Sequential model reads one column, and beside labels and sample_weight "
+                        "the data have id, more; Drop the others"));
+  job["data"]["sample_weight"] = "more";
+  EXPECT_EQ(Check(job, {}), kGood);
+  job["data"]["sample_weight"] = nullptr;
+  job["data"]["pipeline"] =
+      json::parse(R"([{"class_name": "Drop", "config": {"columns": ["more", "label"]}}])");
+  job["data"]["labels"] = "id";  // an autoencoder's
   EXPECT_EQ(Check(job, {}), kGood);
 }
 

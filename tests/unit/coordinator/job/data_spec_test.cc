@@ -262,6 +262,26 @@ TEST(OrderSpec, IsGlobalOrOfBlocks) {
               HasSubstr("the nearest is 'blocks'"));
 }
 
+// What Keras's get_vocabulary() returns begins with the tokens that have indices of their own.
+TEST(RecordSpec, VocabulariesOfKerasLoseTheirSpecialTokens) {
+  const auto job = JobOverCsv(R"([
+      {"class_name": "StringLookup", "config": {"column": "job", "output": "a", "mask_token": "",
+          "num_oov_indices": 2, "vocabulary": ["", "[UNK]", "[UNK]", "x"]}},
+      {"class_name": "IntegerLookup", "config": {"column": "age", "output": "b",
+                                                 "vocabulary": [-1, 5, 7]}},
+      {"class_name": "TextVectorization", "config": {"column": "job", "output": "c",
+                                                     "vocabulary": ["", "[UNK]", "y"]}}])");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(*job->data.pipeline[0].map.vocabulary, ElementsAre("x"));
+  EXPECT_THAT(*job->data.pipeline[1].map.vocabulary, ElementsAre("5", "7"));
+  EXPECT_THAT(*job->data.pipeline[2].map.vocabulary, ElementsAre("y"));
+  EXPECT_THAT(JobOverCsv(R"([{"class_name": "StringLookup", "config":
+                              {"column": "job", "vocabulary": ["x", "[UNK]"]}}])")
+                  .status()
+                  .message(),
+              HasSubstr("vocabulary: has '[UNK]', which is the mask or stands for unknown tokens"));
+}
+
 TEST(RecordSpec, MistakesNameTheKeyAndTheNearestColumn) {
   const auto error = [](const std::string& pipeline) {
     return std::string(JobOverCsv(pipeline).status().message());

@@ -59,6 +59,25 @@ TEST_F(DataCommandTest, CsvBecomesTfRecordsAndComesBack) {
   EXPECT_THAT(Content("/c.tsv"), HasSubstr("25\t\"clerk, \"\"old\"\"\"\t1.5\n"));
 }
 
+// What a number would lose stays a text.
+TEST_F(DataCommandTest, ConversionsKeepEveryValue) {
+  Put("/a.csv",
+      "\xef\xbb\xbfzip,big,mixed,whole\n007,9223372036854775808,16777217,5\n008,1,0.5,-6\n");
+  EXPECT_EQ(Run({"convert", "/a.csv", "/a.tfrecord"}).code, kExitOk);
+  EXPECT_EQ(JsonOf({"head", "/a.tfrecord", "--records", "1"})[0],
+            json::parse(R"({"big": ["9223372036854775808"], "mixed": ["16777217"], "whole": [5],
+                            "zip": ["007"]})"));
+  Put("/b.csv", "a,\n1,2\n");
+  EXPECT_THAT(Run({"convert", "/b.csv", "/b.tfrecord"}).error,
+              HasSubstr("record 0: has a column without a name"));
+  // A SequenceExample with a feature list.
+  const auto writer = TfRecordWriter::Create(files_, "/s.tfrecord", FileCompression::kNone);
+  ASSERT_TRUE((*writer)->Write("\x12\x05\x0a\x03\x0a\x01\x61").ok());
+  ASSERT_TRUE((*writer)->Close().ok());
+  EXPECT_THAT(Run({"convert", "/s.tfrecord", "/s.csv"}).error, HasSubstr("SequenceExample"));
+  EXPECT_THAT(Run({"head", "/a.csv", "--records", "-3"}).error, HasSubstr("--records is -3"));
+}
+
 TEST_F(DataCommandTest, LinesOfTextBecomeRecords) {
   Put("/a.txt.gz", Packed("one\ntwo\n", kGzipBits));
   EXPECT_EQ(Run({"convert", "/a.txt.gz", "/a.tfrecord"}).code, kExitOk);

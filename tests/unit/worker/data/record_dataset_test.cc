@@ -235,6 +235,20 @@ TEST_F(RecordDatasetTest, LinesOfTextAreHashed) {
   EXPECT_THAT((*BatchAt(spec, 0))[0].span<int64_t>(), ElementsAre(939, 822));
 }
 
+TEST_F(RecordDatasetTest, AHeaderInAnotherOrderIsRefused) {
+  proto::DatasetSpec spec = Adults({"/a.csv"});
+  AddMap(spec, {"job"}, "").set_drop(true);
+  spec.mutable_source()->mutable_record_files()->set_header_records(1);
+  Put("/a.csv", "pay,job,age\n1.5,clerk,25\n");
+  EXPECT_THAT(ErrorOf(spec),
+              HasSubstr("/a.csv: its header has 'age' as field 2, and columns has it "
+                        "as field 0; give columns in the file's order"));
+  // Other names say nothing of the order.
+  ASSERT_TRUE(files.Remove("/a.csv").ok());
+  Put("/a.csv", "Age,Job,Pay\n25,clerk,1.5\n");
+  EXPECT_EQ(ErrorOf(spec), "");
+}
+
 // A column of very many values is refused before memory is taken for it.
 TEST_F(RecordDatasetTest, ColumnsThatAreTooLargeAreRefused) {
   Put("/a.csv", "1,x,1\n");

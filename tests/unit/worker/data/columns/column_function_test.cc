@@ -82,6 +82,10 @@ TEST(ColumnFunction, NormalizationIsThatOfKeras) {
   // A column without variance is divided by 1e-7, as in Keras.
   EXPECT_THAT(two.columns[1].values.floats, ElementsAre(0.0f, -1.0f, FloatEq(1e7f), 1.0f));
   EXPECT_EQ(two.columns[1].spec.name, "normal");
+  // A mean for each number of the last axis, to which the layer adapts by default.
+  ColumnBatch pairs = BatchOf(Floats(Shape({2, 2})), {.floats = {3, 10, 3, 40}});
+  ASSERT_TRUE(Apply(map, pairs).ok());
+  EXPECT_THAT(pairs.columns[1].values.floats, ElementsAre(0.0f, -1.0f, 0.0f, 1.0f));
   ColumnBatch three = BatchOf(Floats(Shape({3})), {.floats = {1, 2, 3}});
   EXPECT_THAT(Apply(map, three).message(), HasSubstr("one for each of a record's 3"));
 }
