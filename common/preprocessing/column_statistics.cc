@@ -1,5 +1,6 @@
 #include "common/preprocessing/column_statistics.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,29 @@ void ColumnStatistics::AddValue(double value) {
   }
 }
 
+namespace {
+
+// Returns whether the counts, which come from a peer, can be counts of some numbers.
+template <typename Counts>
+bool AreCounts(const Counts& counts) {
+  constexpr int64_t kCountMax = int64_t{1} << 40;
+  return std::all_of(counts.begin(), counts.end(),
+                     [](int64_t count) { return count >= 0 && count <= kCountMax; });
+}
+
+// Returns whether no count is negative or too large, and no mean or sum of squares is not finite.
+bool HasPossibleCounts(const proto::ColumnStatistics& statistics) {
+  std::vector<int64_t> counts = {statistics.not_finite()};
+  for (const proto::Moments& one : statistics.moments()) {
+    if (!std::isfinite(one.mean()) || !std::isfinite(one.squares())) return false;
+    counts.push_back(one.count());
+  }
+  return AreCounts(counts) && AreCounts(statistics.token_counts()) &&
+         AreCounts(statistics.value_counts());
+}
+
+}  // namespace
+
 absl::Status ColumnStatistics::Join(const proto::ColumnStatistics& next) {
   // Sums that began with nothing have as many moments as the first part.
   if (moments_.empty()) moments_.resize(static_cast<size_t>(next.moments_size()));
@@ -36,6 +60,9 @@ absl::Status ColumnStatistics::Join(const proto::ColumnStatistics& next) {
                      " moments, ", next.tokens_size(), " tokens with ", next.token_counts_size(),
                      " counts, ", next.values_size(), " values with ", next.value_counts_size(),
                      " counts, and ", next.dropped_bits(), " dropped bits"));
+  }
+  if (!HasPossibleCounts(next)) {
+    return absl::InvalidArgumentError("a part of the data has a count or a moment that cannot be");
   }
   for (int i = 0; i < next.moments_size(); ++i) {
     const proto::Moments& one = next.moments(i);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a pass over the data finds of one column (proto::Statistic), from which a function of the
-// column is adapted, as Keras's layers are by `adapt`.
+// Statistics of one column (proto::Statistic), which a pass over the data finds. A function of the
+// column is adapted to them, as Keras's layers are by `adapt`.
 
 #include <cstdint>
 #include <string>

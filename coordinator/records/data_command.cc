@@ -86,7 +86,7 @@ absl::StatusOr<Answer> Head(FileSystem& files, const Request& request) {
   return answer;
 }
 
-// What a reading from front to back finds of a file.
+// The findings of one reading of a file from front to back.
 struct Reading {
   DataFile file;
   uint64_t records = 0;

@@ -104,7 +104,7 @@ TEST(Adapt, FindsTheSameWithAnyWorkers) {
   EXPECT_THAT(state, HasSubstr("33333333.25"));
   // The bounds are quarters of what Normalization, which comes before, has made of the ages.
   EXPECT_THAT(state, AllOf(HasSubstr("-0.866"), HasSubstr("0.866")));
-  // Of the two tokens that are equally frequent, the one of greater bytes is kept.
+  // Two tokens are equally frequent, and the one of greater bytes is kept.
   EXPECT_THAT(state, AllOf(HasSubstr("smith"), HasSubstr("clerk"), HasSubstr("nurse")));
   EXPECT_THAT(state, testing::Not(HasSubstr("judge")));
   EXPECT_EQ(StateWith(2), state);
@@ -147,7 +147,7 @@ TEST(Adapt, AWorkerIsLostMeanwhile) {
   }
 }
 
-// What was trained is restored with the vocabulary and the numbers with which it was trained.
+// A restored model keeps the vocabulary and the numbers with which it was trained.
 TEST(Adapt, ARestoredJobKeepsWhatItAdaptedTo) {
   for (const bool from_restore : {true, false}) {
     SimCluster cluster(1, 1, 2);

@@ -74,6 +74,21 @@ TEST(ColumnStatistics, PartsOfAnotherFormAreRefused) {
   EXPECT_THAT(statistics.Join(other).message(), HasSubstr("40 dropped bits"));
   other.set_dropped_bits(0);
   EXPECT_TRUE(statistics.Join(other).ok());
+  // Counts come from a peer; a quantile of negative ones would be looked for behind the last
+  // number.
+  const auto is_refused = [&](const auto& change) {
+    proto::ColumnStatistics bad = other;
+    change(bad);
+    return statistics.Join(bad).message().find("cannot be") != absl::string_view::npos;
+  };
+  EXPECT_TRUE(is_refused([](auto& bad) { bad.set_token_counts(0, -1); }));
+  EXPECT_TRUE(is_refused([](auto& bad) { bad.mutable_moments(0)->set_count(-1); }));
+  EXPECT_TRUE(is_refused([](auto& bad) { bad.mutable_moments(1)->set_mean(NAN); }));
+  EXPECT_TRUE(is_refused([](auto& bad) { bad.set_not_finite(-1); }));
+  EXPECT_TRUE(is_refused([](auto& bad) {
+    bad.add_values(1);
+    bad.add_value_counts(INT64_MAX);
+  }));
 }
 
 }  // namespace

@@ -262,7 +262,7 @@ TEST(OrderSpec, IsGlobalOrOfBlocks) {
               HasSubstr("the nearest is 'blocks'"));
 }
 
-// What Keras's get_vocabulary() returns begins with the tokens that have indices of their own.
+// Keras's get_vocabulary() returns the tokens with indices of their own first.
 TEST(RecordSpec, VocabulariesOfKerasLoseTheirSpecialTokens) {
   const auto job = JobOverCsv(R"([
       {"class_name": "StringLookup", "config": {"column": "job", "output": "a", "mask_token": "",
