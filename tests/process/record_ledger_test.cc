@@ -15,8 +15,7 @@
 #include "common/base/posix_file_system.h"
 #include "common/base/temporary_file.h"
 #include "common/formats/safetensors.h"
-#include "common/records/tfrecord.h"
-#include "proto/example.pb.h"
+#include "tests/support/ledger_records.h"
 #include "tests/support/packed.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_directory.h"
@@ -38,14 +37,7 @@ class RecordLedgerTest : public testing::Test {
   void PutRecords() {
     int64_t id = 0;
     for (size_t file = 0; file < std::size(kRecordsOfFiles); ++file) {
-      std::string records;
-      for (int i = 0; i < kRecordsOfFiles[file]; ++i) {
-        proto::Example example;
-        auto& features = *example.mutable_features()->mutable_feature();
-        features["id"].mutable_int64_list()->add_value(id++);
-        features["label"].mutable_float_list()->add_value(1e6f);
-        AppendTfRecord(example.SerializeAsString(), records);
-      }
+      const std::string records = LedgerRecords(kRecordsOfFiles[file], id);
       ASSERT_TRUE(WriteFileAtomically(files_, absl::StrCat(temp_.path(), "/part-", file, ".gz"),
                                       Packed(records, kGzipBits))
                       .ok());

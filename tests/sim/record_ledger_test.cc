@@ -16,12 +16,11 @@
 #include "common/base/rng.h"
 #include "common/base/temporary_file.h"
 #include "common/formats/safetensors.h"
-#include "common/records/tfrecord.h"
 #include "coordinator/api/coordinator_parts.h"
 #include "coordinator/members/worker_changes.h"
 #include "coordinator/train/trainer.h"
-#include "proto/example.pb.h"
 #include "tests/sim/sim_cluster.h"
+#include "tests/support/ledger_records.h"
 #include "tests/support/packed.h"
 #include "tests/support/stepwise_training.h"
 #include "tests/support/test_seed.h"
@@ -38,14 +37,7 @@ constexpr int kWorkers = 5;
 void PutRecords(FileSystem& files) {
   int64_t id = 0;
   for (size_t file = 0; file < std::size(kRecordsOfFiles); ++file) {
-    std::string records;
-    for (int i = 0; i < kRecordsOfFiles[file]; ++i) {
-      proto::Example example;
-      auto& features = *example.mutable_features()->mutable_feature();
-      features["id"].mutable_int64_list()->add_value(id++);
-      features["label"].mutable_float_list()->add_value(1e6f);
-      AppendTfRecord(example.SerializeAsString(), records);
-    }
+    const std::string records = LedgerRecords(kRecordsOfFiles[file], id);
     const std::string path = absl::StrCat("/part-", file, ".tfrecord.gz");
     ASSERT_TRUE(WriteFileAtomically(files, path, Packed(records, kGzipBits)).ok());
   }
